@@ -16,7 +16,7 @@ LENGTHS: Final = {b"$%d" % length: length for length in range(SHORT + 1)}
 
 _NEWLINE: Final = 10
 _FEW: Final = 3  # type marks that are checked one by one
-_SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(SHORT + 1)].__getitem__
+_SIZE: Final = [len(header) + len("\r\n\r\n") + length for header, length in LENGTHS.items()].__getitem__
 
 # hiredis allocates as much as a header claims, so it must not see big claims.
 BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search

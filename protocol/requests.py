@@ -12,6 +12,7 @@ from hiredis import Reader, pack_command
 from . import limits
 from .canonical import BIG_ARRAY, BIG_PUSH, LENGTHS, SHORT, claims_much, holds_bulks
 from .inline import split_inline
+from .regex import regex
 
 _MORE: Final = object()  # unlike hiredis' default, never equal to a value: `*-1` is None, `#f` is False
 
@@ -37,7 +38,7 @@ _LONGEST_BATCH: Final = 1024 * 1024
 _AT_ONCE: Final = 256
 # The limit keeps the memory of a match small. A possessive group would, too, but may end at a wrong place in Python 3.11.2
 # (protocol/inline.py).
-_EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}\n|\*(?:0|-[1-9][0-9]{0,17})\r\n){0,1000}").match
+_EMPTY_REQUESTS: Final = regex(rb"(?:[ \t\r\v\f]{0,64}\n|\*(?:0|-[1-9][0-9]{0,17})\r\n){0,1000}")
 # Like `claims_much`: hiredis allocates as much as a header claims, so it must not see these.
 _BIG_SET: Final = re.compile(rb"~\d{5}").search
 _BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
@@ -337,7 +338,7 @@ class RequestParser:
                 return self._checked(words)
             if not self._missing:
                 # An empty request costs as much as a command, so those after it are skipped together.
-                while (end := _EMPTY_REQUESTS(buffer, self._at).end()) > self._at:  # type: ignore[union-attr]
+                while (end := _EMPTY_REQUESTS().match(buffer, self._at).end()) > self._at:  # type: ignore[union-attr]
                     self._at = end
         window = _WINDOW
         while self._missing:

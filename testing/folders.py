@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
 import weakref
 from pathlib import Path
 from typing import Final, Self
 
+from ..protocol.regex import regex
 from ..storage import system
 
 _PREFIX: Final = "rillet-testing-"
-_NAME: Final = re.compile(rf"{_PREFIX}\d+-[a-z0-9_]{{8}}")
+_NAME: Final = regex(rf"{_PREFIX}\d+-[a-z0-9_]{{8}}")
 _PRIVATE: Final = 0o700
 
 
@@ -98,7 +98,7 @@ def _remove_abandoned(place: str) -> None:
     if not system.HERE.locks_folders:
         return
     with os.scandir(place) as entries:
-        found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
+        found = [entry.path for entry in entries if _NAME().fullmatch(entry.name)]
     for path in found:
         with contextlib.suppress(OSError):  # it is in use, belongs to another user, or was removed
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

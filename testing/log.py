@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from typing import Final
 
-_LINE: Final = re.compile(r"\d+:[A-Z] \S+ \S+ \S+ \S+ ([.\-*#]) (.*)")
+from ..protocol.regex import regex
+
+_LINE: Final = regex(r"\d+:[A-Z] \S+ \S+ \S+ \S+ ([.\-*#]) (.*)")
 _LEVELS: Final = {".": logging.DEBUG, "-": logging.DEBUG, "*": logging.INFO, "#": logging.WARNING}
 _KEPT: Final = 1000
 
@@ -43,7 +44,7 @@ class ServerLog:
                 continue
             self.lines.append(line)
             self.count += 1
-            found = _LINE.fullmatch(line)
+            found = _LINE().fullmatch(line)
             if found:
                 self._level = _LEVELS[found[1]]
             logger.log(self._level, "%s", found[2] if found else line)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matcher
+from ...protocol.regex import regex
 from ...storage.value_types import TYPES, type_name
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 # A cursor as strtoull reads it: up to the first NUL.
-_CURSOR: Final = re.compile(rb"([ \t-\r]*)([+-]?[0-9]+)(?:\0.*)?\Z", re.DOTALL)
+_CURSOR: Final = regex(rb"([ \t-\r]*)([+-]?[0-9]+)(?:\0.*)?\Z", re.DOTALL)
 _MAX_CURSOR: Final = (1 << 64) - 1
 _MAX_CURSOR_TEXT: Final = 64
 _TYPES: Final = frozenset(each.name for each in TYPES.values())
@@ -37,7 +38,7 @@ def parse_cursor(client: Client, word: bytes) -> int:
     strict = client.server.compat.refuses_negative_cursors
     if not strict and word[:1] in {b"", b"\0"}:
         return 0
-    found = _CURSOR.match(word) if len(word) <= _MAX_CURSOR_TEXT else None
+    found = _CURSOR().match(word) if len(word) <= _MAX_CURSOR_TEXT else None
     if found is not None and (strict or not found[1]):
         cursor = int(found[2])
         fits_63_bits = -(1 << 63) <= cursor < 0 and word == b"%d" % cursor

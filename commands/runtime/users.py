@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.globs import matcher
+from ...protocol.regex import regex
 from ..spec.command import CATEGORIES, EVERY_MODE, keys_of, subcommands_of
 from .denials import Denial, Reason
 
@@ -33,7 +34,7 @@ _BAD_HASH: Final = (
     b"The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 )
 _NO_SUCH_PASSWORD: Final = b"The password you are trying to remove from the user does not exist"
-_HASH: Final = re.compile(rb"[0-9a-f]{64}\Z")
+_HASH: Final = regex(rb"[0-9a-f]{64}\Z")
 _SPACE: Final = re.compile(rb"[\s\0]")
 _CHANGES: Final = frozenset(("insert", "delete", "update"))
 _CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))
@@ -426,7 +427,7 @@ class User:
 
     def _add_password(self, rule: bytes) -> None:
         hashed = rule[1:] if rule[:1] == b"#" else hash_of(rule[1:])
-        if not _HASH.match(hashed):
+        if not _HASH().match(hashed):
             raise RuleError(_BAD_HASH)
         if hashed not in self.passwords:
             import hmac  # noqa: F401 - few servers have passwords; and later perhaps no file can be opened
@@ -436,7 +437,7 @@ class User:
 
     def _remove_password(self, rule: bytes) -> None:
         hashed = rule[1:] if rule[:1] == b"!" else hash_of(rule[1:])
-        if rule[:1] == b"!" and not _HASH.match(hashed):
+        if rule[:1] == b"!" and not _HASH().match(hashed):
             raise RuleError(_BAD_HASH)
         if hashed not in self.passwords:
             raise RuleError(_NO_SUCH_PASSWORD)

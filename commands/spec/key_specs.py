@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
+from ...protocol.regex import regex
+
 # A number of keys as Redis reads it: no plus sign, no leading zeros.
-_CANONICAL: Final = re.compile(rb"[1-9][0-9]{0,9}\Z|0\Z").match
+_CANONICAL: Final = regex(rb"[1-9][0-9]{0,9}\Z|0\Z")
 _MOST_KEYS: Final = (1 << 31) - 1
 
 
@@ -76,7 +77,7 @@ def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:
         return [index for index in range(first, end + 1, step) if index < len(argv)]
     if spec.find[0] == "keynum":
         number, start, step = (int(word) for word in spec.find[1:])
-        if first + number >= len(argv) or not _CANONICAL(argv[first + number]):
+        if first + number >= len(argv) or not _CANONICAL().match(argv[first + number]):
             return None
         count = int(argv[first + number])
         begin = first + start

@@ -28,15 +28,11 @@ _CLUSTER_WHILE_LOADING: Final = frozenset(("cluster|help", "cluster|shards", "cl
 
 def known_commands(compat: Compat, registry: Mapping[str, Command] = REGISTRY) -> dict[str, Command]:
     """Return the commands and subcommands that a version has, as it declares them, by full name; containers included."""
-    return {name: as_known(compat, entry) for name, entry in registry.items() if compat.knows(entry.since)}
-
-
-def as_known(compat: Compat, entry: Command) -> Command:
-    """Return the record of a command as an older version declares it."""
+    known = {name: entry for name, entry in registry.items() if compat.knows(entry.since)}
     for first, change in _CHANGES:
         if compat.number < first:
-            entry = change(entry)
-    return entry
+            known = {name: change(entry) for name, entry in known.items()}
+    return known
 
 
 def _before_810(entry: Command) -> Command:

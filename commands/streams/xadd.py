@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
+from ...protocol.canonical import LENGTHS
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import MAX_ID, encode
@@ -27,7 +28,7 @@ TOO_LARGE: Final = b"ERR Elements are too large to be stored"
 _MAX_ENCODED: Final = 3 << 30
 
 # The length headers ("$5") of words up to 1 KiB.
-_LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
+_LENGTHS: Final = tuple(LENGTHS)
 
 
 @handles(specs.XADD)

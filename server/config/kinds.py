@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from ...commands.runtime.arguments import is_host
 from ...protocol.inline import quote, word_of
+from ...protocol.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +27,8 @@ UINT_MAX: Final = (1 << 32) - 1
 LONG_MAX: Final = (1 << 63) - 1
 ULONG_MAX: Final = (1 << 64) - 1
 
-_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
-_MEMORY: Final = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?\Z", re.IGNORECASE)
+_INTEGER: Final = regex(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_MEMORY: Final = regex(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?\Z", re.IGNORECASE)
 _UNITS: Final = {
     b"": 1,
     b"b": 1,
@@ -535,7 +536,7 @@ class Master(Kind[tuple[str, int] | None]):
 
 
 def _integer(word: bytes) -> int | None:
-    if not _INTEGER.match(word):
+    if not _INTEGER().match(word):
         return None
     value = int(word)
     return value if -LONG_MAX - 1 <= value <= LONG_MAX else None
@@ -543,7 +544,7 @@ def _integer(word: bytes) -> int | None:
 
 def parse_memory(word: bytes) -> int | None:
     """Return the bytes that a number with an optional unit means, as ``Memory``; None for another word."""
-    found = _MEMORY.match(word)
+    found = _MEMORY().match(word)
     if found is None:
         return None
     digits = found[1].lstrip(b"0") or b"0"

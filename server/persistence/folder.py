@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.regex import regex
 from ...storage import system
 from ...storage.folder_lock import FolderInUseError, FolderLock
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..server import Server
 
 # Names of snapshots, of replication/snapshot_sender and (if an open file keeps its name) of replication/master_link.
-_TEMPORARY: Final = re.compile(r"temp-(?:repl-|sync-)?([1-9][0-9]{0,8})-\w{8}(?:-[0-9]+)?\.rdb", re.ASCII)
+_TEMPORARY: Final = regex(r"temp-(?:repl-|sync-)?([1-9][0-9]{0,8})-\w{8}(?:-[0-9]+)?\.rdb", re.ASCII)
 
 
 class Folder:
@@ -105,7 +106,7 @@ def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
     removed = []
     with contextlib.suppress(OSError):
         for path in sorted(folder.iterdir()):
-            match = _TEMPORARY.fullmatch(path.name)
+            match = _TEMPORARY().fullmatch(path.name)
             if match and _is_gone(int(match[1]), owns_process=owns_process):
                 with contextlib.suppress(OSError):
                     path.unlink()

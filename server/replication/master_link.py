@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import socket
 import traceback
 from functools import partial
@@ -20,6 +19,7 @@ from ...commands.runtime.client import Client
 from ...commands.runtime.state import CLOSING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
+from ...protocol.regex import regex
 from ..net.peer import address_of
 from .snapshot_receiver import SnapshotReceiver, load_snapshot
 from .stream_reader import LostPlaceError, StreamError, UnitReader
@@ -41,7 +41,7 @@ _READ: Final = 1 << 18
 _LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
 _FIRST_PAUSE: Final = 0.05
 _ID: Final = 40  # characters of a replication ID
-_OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+_OFFSET: Final = regex(rb"0|[1-9][0-9]{0,17}")
 _READS_FILES_OF: Final = b"9.0.0"  # only Valkey uses it: it writes field expiries for its 9.0 or later
 _SHOWN: Final = 80  # bytes of a reply that the log shows
 _OF_THE_LINK: Final = frozenset((b"REPLCONF", b"MULTI", b"EXEC", b"PING"))
@@ -294,7 +294,7 @@ class MasterLink:
             has_id = len(words) > 1 and len(words[1]) == _ID
             self._continue(words[1].decode("latin-1") if has_id else replication.id)
         elif words[0] == b"+FULLRESYNC":
-            if len(words) != 3 or len(words[1]) != _ID or not _OFFSET.fullmatch(words[2]):
+            if len(words) != 3 or len(words[1]) != _ID or not _OFFSET().fullmatch(words[2]):
                 raise LinkError(f"Master replied with wrong +FULLRESYNC syntax: {_text(answer[:_SHOWN])}")
             self.state = SYNC
             log.notice(f"Full resync from master: {_text(words[1])}:{_text(words[2])}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.regex import regex
 from ...storage.rdb import ByteSource, RdbError, RdbInfo
 from ..persistence.rdb import load_in_turns, read_file
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 18
 _MARK: Final = 40
-_LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
+_LENGTH: Final = regex(rb"\$[0-9]{1,18}")
 
 
 class SnapshotReceiver:
@@ -36,7 +36,7 @@ class SnapshotReceiver:
             self.total = -1  # its length in bytes; -1 if only a mark shows its end
             if len(self._mark) != _MARK:
                 raise EOFError(f"Bad protocol from MASTER: a mark of {len(self._mark)} bytes")
-        elif _LENGTH.fullmatch(header):
+        elif _LENGTH().fullmatch(header):
             self.total = int(header[1:])
         else:
             raise EOFError(f"Bad protocol from MASTER, the first byte is not '$': {header[:80]!r}")

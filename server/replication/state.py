@@ -11,11 +11,11 @@ master the history of the file becomes the second one.
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
+from ...protocol.regex import regex
 from ...storage.rdb import rdb_chunks
 from ..execution.propagation import ALL_VERSIONS
 from .backlog import Backlog
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..server import Server
     from .replica import Replica
 
-_HISTORY: Final = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,18}) ([0-9]{1,9})")  # ID, offset, database
+_HISTORY: Final = regex(rb"([0-9a-f]{40}) ([0-9]{1,18}) ([0-9]{1,9})")  # ID, offset, database
 NO_ID: Final = "0" * 40
 UNBLOCKED: Final = ReplyError(
     b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
@@ -329,7 +329,7 @@ class Replication:
     def _history_of(self, info: RdbInfo) -> tuple[str, int, int] | None:
         """Return the history that a dump file names, its offset, and the database that its stream has selected."""
         names = (b"repl-id", b"repl-offset", b"repl-stream-db")
-        found = _HISTORY.fullmatch(b" ".join(info.aux.get(name, b"") for name in names))
+        found = _HISTORY().fullmatch(b" ".join(info.aux.get(name, b"") for name in names))
         if found is None or info.skipped:  # without a part of its data it is another history
             return None
         history, offset, database = found[1].decode(), int(found[2]), int(found[3])

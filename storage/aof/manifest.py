@@ -7,12 +7,12 @@ It is `<appendfilename>.manifest` in the AOF folder, with one line per file:
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...protocol.inline import split_inline, word_of
+from ...protocol.regex import regex
 from ..files import BINARY, FileOperations, Log, silent
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LINE_LIMIT = 1024
 _LONG_LONG_MAX = 2**63 - 1
-_LEADING_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_LEADING_NUMBER = regex(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
 
 class AofError(Exception):
@@ -222,7 +222,7 @@ def make_folder(directory: Path, files: FileOperations) -> None:
 
 def leading_number(text: bytes) -> int:
     """Parse a number as C's atoi does: ignore everything after the digits; return 0 without digits."""
-    match = _LEADING_NUMBER.match(text)
+    match = _LEADING_NUMBER().match(text)
     return int(match[1]) if match else 0
 
 

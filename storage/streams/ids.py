@@ -6,19 +6,19 @@ milliseconds).
 
 from __future__ import annotations
 
-import re
 from operator import lt
 from typing import Final
 
 from ...protocol.errors import INVALID_STREAM_ID, ReplyError
+from ...protocol.regex import regex
 
 MAX_U64: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
 MAX_COUNT: Final = (1 << 63) - 1  # maximum of all counters
 
 # What C's strtoull reads: white space, a sign, digits.
-_LENIENT: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
-_NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
+_LENIENT: Final = regex(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
+_NEGATIVE: Final = regex(rb"-[1-9][0-9]*\Z")
 _INT64_LIMIT: Final = 1 << 63
 _LONGEST: Final = 127
 _FEW: Final = 64  # a set of this size costs little, even if all hashes are equal
@@ -143,7 +143,7 @@ def _until_nul(word: bytes) -> bytes:
 
 
 def _parse_number(text: bytes) -> int:
-    match = _LENIENT.match(text)
+    match = _LENIENT().match(text)
     if match is None:
         raise InvalidID
     sign, digits = match.groups()
@@ -153,7 +153,7 @@ def _parse_number(text: bytes) -> int:
     if sign != b"-":
         return value
     # A canonical negative number is refused; any other spelling reaches strtoull, which wraps it around.
-    if value <= _INT64_LIMIT and _NEGATIVE.match(text):
+    if value <= _INT64_LIMIT and _NEGATIVE().match(text):
         raise InvalidID
     return -value & MAX_U64
 

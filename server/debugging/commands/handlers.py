@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from time import sleep
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.atoi import atoi
 from ....protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError, wrong_subcommand_arguments
+from ....protocol.regex import regex
 from ....storage.value_types import TYPES
 from ...config.kinds import parse_memory
 from ..digest import keyspace_digest, value_digest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Subcommand = Callable[[Client, list[bytes]], bytes]
 
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
-_NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = regex(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LARGEST_THRESHOLD: Final = (1 << 32) - (1 << 20)  # bytes
 _SINCE: Final = {
     b"SET-ALLOW-ACCESS-EXPIRED": "8.4",
@@ -56,7 +56,7 @@ def debug(client: Client, args: list[bytes]) -> bytes:
 
 
 def _sleep(_client: Client, args: list[bytes]) -> bytes:
-    found = _NUMBER.match(args[2])
+    found = _NUMBER().match(args[2])
     sleep(max(float(found[0]), 0.0) if found else 0.0)
     return replies.OK
 
