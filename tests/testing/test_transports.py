@@ -136,6 +136,119 @@ def test_a_socket_that_always_has_input_stops_neither_timers_nor_callbacks_nor_t
             loop.run_forever()
 
 
+@pytest.fixture(params=["epoll", "another selector"])
+def turn_loop(request, monkeypatch):
+    if request.param != "epoll":
+        monkeypatch.setattr(rillet.testing.turn_loop, "_HAS_EPOLL", False)
+    elif not rillet.testing.turn_loop._HAS_EPOLL:
+        pytest.skip("this system has no epoll")
+    with contextlib.closing(TurnLoop()) as loop:
+        yield loop
+
+
+@pytest.fixture
+def pairs():
+    """Connected pairs of sockets: the first of each has input."""
+    with contextlib.ExitStack() as stack:
+        pairs = [tuple(map(stack.enter_context, socket.socketpair())) for _ in range(2)]
+        for _, theirs in pairs:
+            theirs.send(b"input")
+        yield pairs
+
+
+def run_both(loop: TurnLoop, pairs: Any, change: Any) -> None:
+    """Run the loop with two sockets that have input; the callback that comes first changes what the other has registered."""
+
+    def act(mine: socket.socket, other: socket.socket) -> None:
+        mine.recv(100)
+        change(other)
+
+    for (mine, _), (other, _) in zip(pairs, reversed(pairs), strict=True):
+        loop.add_reader(mine, act, mine, other)
+    loop.run_forever()
+
+
+def test_a_callback_that_another_removes_in_the_same_round_does_not_run(turn_loop, pairs):
+    changed = []
+
+    def remove(other: socket.socket) -> None:
+        changed.append(other)
+        turn_loop.remove_reader(other)
+        turn_loop.stop()
+
+    run_both(turn_loop, pairs, remove)
+    assert len(changed) == 1
+
+
+def test_a_callback_that_another_replaces_in_the_same_round_does_not_run(turn_loop, pairs):
+    changed = []
+
+    def replace(other: socket.socket) -> None:
+        changed.append(other)
+        turn_loop.add_reader(other, turn_loop.stop)
+
+    run_both(turn_loop, pairs, replace)
+    assert len(changed) == 1
+
+
+def test_a_writer_in_the_place_of_a_reader_is_called(turn_loop, pairs):
+    changed = []
+
+    def replace(other: socket.socket) -> None:
+        changed.append(other)
+        turn_loop.remove_reader(other)
+        turn_loop.add_writer(other, turn_loop.stop)
+
+    run_both(turn_loop, pairs, replace)
+    assert len(changed) == 1
+
+
+def test_a_callback_that_a_thread_removes_while_the_loop_waits_for_its_turn_does_not_run(turn_loop, pairs):
+    (mine, _), (other, theirs) = pairs
+    other.recv(100)
+    ran: list[str] = []
+    turn_loop.add_reader(other, ran.append, "late")
+    turn_loop.turn.release()
+
+    def run() -> None:
+        with turn_loop.turn:
+            turn_loop.run_forever()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(turn_loop.is_running)
+    with turn_loop.turn:
+        theirs.send(b"input")
+        turn_loop.remove_reader(other)
+        turn_loop.add_reader(mine, turn_loop.stop)
+    thread.join()
+    turn_loop.turn.acquire()
+    assert ran == []
+
+
+def test_a_peer_that_hangs_up_is_seen_with_and_without_input(turn_loop, pairs):
+    ended = []
+
+    class Peer(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            ended.append(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            ended.append(exc)
+            if len(ended) == 4:
+                turn_loop.stop()
+
+    async def connect() -> None:
+        for mine, theirs in pairs:
+            await turn_loop.create_connection(Peer, sock=mine)
+            theirs.close()
+
+    task = turn_loop.create_task(connect())
+    turn_loop.run_forever()
+    assert task.done()
+    assert sorted(map(str, ended)) == ["None", "None", "b'input'", "b'input'"]
+
+
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.parametrize("after", range(4))
 def test_a_loop_closes_the_clients_that_it_accepts_in_its_last_rounds(before, after):
