@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from .server import Server
 
 if TYPE_CHECKING:
     from .config.config import Config
+
+# What a server imports when it first reads or writes a file, has a replica or mends a value. At that moment memory or file
+# descriptors may have run out, and a forked child would import it for every save.
+_IMPORTED_AT_ONCE: Final = (
+    ".persistence.aof_replay",
+    ".persistence.background_writer",
+    ".replication.master_link",
+    ".replication.snapshot_sender",
+    "..storage.aof.history",
+    "..storage.aof.rewrite",
+    "..storage.aof.writer",
+    "..storage.codecs.stream_commands",
+    "..storage.rdb.mending",
+)
 
 
 def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
@@ -18,6 +33,8 @@ def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
     ``supervisor`` names the supervisor of the process; ``systemd`` is notified.
     """
     gc.disable()
+    for module in _IMPORTED_AT_ONCE:
+        import_module(module, __package__)
     server = Server(config, handles_signals=True)
     server.supervisor = supervisor
     # All objects so far stay, so no collection needs to visit them. There is no collection before: it would find some

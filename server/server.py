@@ -16,10 +16,9 @@ from ..commands.runtime.tuning import ServerTuning
 from ..commands.runtime.users import Users
 from ..commands.spec.versions import compat_with
 from ..storage import system
-from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
-from ..storage.rdb import RdbError
+from ..storage.loading import AofError, RdbError
 from .admin.latency import Latency
 from .admin.memory_use import give_back
 from .admin.slowlog import Slowlog

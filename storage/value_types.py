@@ -6,11 +6,11 @@ A new type has a class (``collections/base.py`` or one of its own), a codec in `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from ..protocol.replies import command
-from .codecs import hashes, lists, sets, sorted_sets, streams, strings
-from .codecs.stream_commands import stream_commands
 from .collections import string
 from .collections.base import Collection
 from .collections.hash import Hash
@@ -37,7 +37,7 @@ class ValueType(NamedTuple, Generic[V]):
 
     name: bytes  # the reply of TYPE, and the word of SCAN's TYPE option
     cls: type[V]  # the class of its values; subclasses are not registered
-    codec: Codec[V]  # how RDB files and DUMP payloads encode it
+    find_codec: Callable[[], Codec[V]]  # returns ``codec``, imported at its first use
     # Yields the encoded commands that recreate a value at a key, for a rewritten AOF; without the expiry.
     rewrite: Callable[[V, bytes, Defaults], Iterator[bytes]]
     rewritten_bytes: Callable[[V, bytes], int]  # approximate length of these commands
@@ -58,6 +58,16 @@ class ValueType(NamedTuple, Generic[V]):
     # The suffix of its lines in INFO Keysizes, which count keys by ``len``; empty if it has no such lines.
     sizes: str = ""
 
+    @property
+    def codec(self) -> Codec[V]:
+        """How RDB files and DUMP payloads encode its values."""
+        return self.find_codec()
+
+
+def _codec(name: str) -> Callable[[], Codec[Any]]:
+    """Return a function that imports a codec once: a server that tests use rarely reads or writes a file."""
+    return cache(lambda: cast("Codec[Any]", import_module(f".codecs.{name}", __package__).CODEC))
+
 
 # Strings
 
@@ -77,7 +87,7 @@ def _needs_no_repair(_value: bytes) -> bool:
 STRING: Final[ValueType[bytes]] = ValueType(
     b"string",
     bytes,
-    strings.CODEC,
+    _codec("strings"),
     rewrite=_set_command,
     rewritten_bytes=string.rewritten_bytes,
     copy=string.copy,
@@ -121,7 +131,7 @@ def _make_whole(value: Collection) -> bool:
 def _collection(
     name: bytes,
     cls: type[C],
-    codec: Codec[C],
+    codec: Callable[[], Codec[C]],
     added: Callable[[C, bytes, Database], None] | None = None,
     *,
     sizes: str,
@@ -150,12 +160,18 @@ def _hash_added(value: Hash, key: bytes, db: Database) -> None:
         db.field_due.bring_forward(key, first[0])
 
 
-HASH: Final = _collection(b"hash", Hash, hashes.CODEC, _hash_added, sizes="hashes_items")
-LIST: Final = _collection(b"list", List, lists.CODEC, sizes="lists_items")
-SET: Final = _collection(b"set", Set, sets.CODEC, sizes="sets_items")
-SORTED_SET: Final = _collection(b"zset", SortedSet, sorted_sets.CODEC, sizes="zsets_items")
+HASH: Final = _collection(b"hash", Hash, _codec("hashes"), _hash_added, sizes="hashes_items")
+LIST: Final = _collection(b"list", List, _codec("lists"), sizes="lists_items")
+SET: Final = _collection(b"set", Set, _codec("sets"), sizes="sets_items")
+SORTED_SET: Final = _collection(b"zset", SortedSet, _codec("sorted_sets"), sizes="zsets_items")
 
 # Streams
+
+
+def _rewrite_stream(value: Stream, key: bytes, defaults: Defaults) -> Iterator[bytes]:
+    from .codecs.stream_commands import stream_commands
+
+    return stream_commands(value, key, defaults)
 
 
 def _stream_encoding(_value: Stream) -> bytes:
@@ -173,8 +189,8 @@ def _stream_added(value: Stream, _key: bytes, db: Database) -> None:
 STREAM: Final[ValueType[Stream]] = ValueType(
     b"stream",
     Stream,
-    streams.CODEC,
-    rewrite=stream_commands,
+    _codec("streams"),
+    rewrite=_rewrite_stream,
     rewritten_bytes=stream_value.rewritten_bytes,
     copy=Stream.copy,
     digest=stream_value.digest_parts,
@@ -191,10 +207,6 @@ TYPES: Final[dict[type, ValueType[Any]]] = {
     each.cls: each for each in (STRING, LIST, SET, SORTED_SET, HASH, STREAM)
 }
 """The record of each type, by the class of its values."""
-BY_TYPE_BYTE: Final[dict[int, ValueType[Any]]] = {
-    value_type: each for each in TYPES.values() for value_type in each.codec.type_bytes
-}
-"""The record of each type, by the type byte in RDB."""
 
 
 def type_name(value: Value | None) -> bytes:

@@ -8,7 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import stored
-from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
+from ...storage.loading import RdbError
+from ...storage.rdb import PayloadRefusedError, dump_value, restore_value
 from ...storage.value_types import TYPES
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
 from ..runtime.client import needs_downgrade, where_known

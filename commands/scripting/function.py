@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
-from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
+from ...storage.loading import RdbError
+from ...storage.rdb import PayloadRefusedError, dump_libraries, restore_libraries
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...commands.connection.session import leave_modes
 from ...commands.runtime.state import PLAIN
 from ...protocol.errors import ReplyError
-from ...storage.aof.manifest import AofError
 from ...storage.folder_lock import FolderInUseError
+from ...storage.loading import AofError
 from ..execution.checks import LOADING
 from ..net.dormant import Dormant
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 from ...commands.spec.versions import FIRST_WITH_RDB
 from ...protocol.errors import ReplyError
-from ...storage.aof.manifest import AofError
-from ...storage.rdb import ByteSource, RdbError, is_rdb, load_rdb, rdb_chunks
+from ...storage.loading import AofError, RdbError
 from ...storage.value_types import TYPES
 from ..execution.checks import LOADING
-from ..persistence.background_writer import copy_of
 from ..persistence.rdb import rdb_pieces
 
 if TYPE_CHECKING:
@@ -84,6 +82,8 @@ class DataSnapshots:
 
     def dump(self, name: bytes) -> bytes:
         """Return a snapshot as a complete RDB file; raise ReplyError if there is none."""
+        from ...storage.rdb import rdb_chunks
+
         return b"".join(rdb_chunks(self.find(name), version=max(FIRST_WITH_RDB)))
 
     def load(self, name: bytes, data: bytes) -> None:
@@ -91,6 +91,8 @@ class DataSnapshots:
 
         Raises ReplyError: the data is not an RDB file, or this server cannot read it.
         """
+        from ...storage.rdb import ByteSource, is_rdb, load_rdb
+
         snapshot = self._server.keyspace.empty_twin()
         snapshot.expiring = False
         source = ByteSource.of(data)
@@ -118,6 +120,8 @@ class DataSnapshots:
 
 
 def _copy(keyspace: Keyspace) -> Keyspace:
+    from ..persistence.background_writer import copy_of
+
     twin = copy_of(keyspace)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
         mine.encodings = theirs.encodings.copy()

@@ -18,7 +18,6 @@ from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
-from ...storage.rdb.mending import mended
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -99,6 +98,8 @@ class Mending:
             if expiry is not None:
                 records.append([b"PEXPIREAT", key, b"%d" % expiry])
         elif value is not None:
+            from ...storage.rdb.mending import mended
+
             fresh, payload = mended(
                 value,
                 self._rdb_version(),

@@ -15,16 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ReplyError
-from ...storage.aof.history import outdated
-from ...storage.aof.loader import AofLoader
-from ...storage.aof.manifest import AofError
-from ...storage.aof.writer import AppendOnlyFile
 from ...storage.files import FileOperations
 from ...storage.keyspace.keyspace import Keyspace
-from ...storage.rdb import RdbInfo
-from .aof_replay import LoaderClient, replay
+from ...storage.loading import AofError, RdbInfo
 from .aof_rewrite import AofRewrite
-from .background_writer import ForegroundWriter
 from .key_delays import delay_for
 from .rdb import LOAD_SLICE, rdb_pieces, read_file
 from .threads import in_thread
@@ -32,8 +26,9 @@ from .threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ...storage.aof.loader import AofLoader
     from ...storage.aof.manifest import FileInfo
-    from ...storage.aof.writer import Options
+    from ...storage.aof.writer import AppendOnlyFile, Options
     from ...storage.rdb import ByteSource
     from ..server import Server
 
@@ -82,6 +77,8 @@ class Persistence:
 
     def open(self) -> None:
         """Open the AOF for appending and connect it to the propagation."""
+        from ...storage.aof.writer import AppendOnlyFile
+
         base = self._empty_rdb() if self.server.config.aof_use_rdb_preamble else None
         self._feed(AppendOnlyFile.open(*self._place(), **self._options(), empty_rdb=base))
 
@@ -96,6 +93,8 @@ class Persistence:
 
         Return False if that is impossible; the log says why.
         """
+        from ...storage.aof.writer import AppendOnlyFile
+
         rewrite = self.rewrite
         if rewrite.in_progress:
             self.server.log.warning(
@@ -160,6 +159,8 @@ class Persistence:
 
     def _move(self) -> AppendOnlyFile:
         """Complete the open AOF, and append to a new one in the configured folder, which lacks its base."""
+        from ...storage.aof.writer import AppendOnlyFile
+
         assert self.aof is not None
         new = AppendOnlyFile.open_detached(*self._place(), **self._options())
         self._finish(self.aof)
@@ -189,6 +190,8 @@ class Persistence:
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
         """Return those of the history files in ``directory`` that aof-history-retention no longer keeps."""
+        from ...storage.aof.history import outdated
+
         config = self.server.config
         if config.aof_disable_auto_gc:
             return []
@@ -218,6 +221,8 @@ class Persistence:
         Raises:
             AofError: the file cannot be loaded; the text says why and where. Clients get LOADING until the server has ended.
         """
+        from .aof_replay import LoaderClient, replay
+
         loader = self._loader(self.server.config.dir)
         client = LoaderClient(self.server)
         loop = self.server.loop
@@ -262,6 +267,8 @@ class Persistence:
             raise ReplyError(b"ERR Error trying to load the AOF files, check server logs.") from error
 
     def _replay_all(self, loader: AofLoader) -> None:
+        from .aof_replay import LoaderClient, replay
+
         propagation = self.server.propagation
         propagation.active = False
         self.server.keyspace.drop_everything()
@@ -275,6 +282,8 @@ class Persistence:
             propagation.active = bool(propagation.sinks)
 
     def _loader(self, root: str | Path) -> AofLoader:
+        from ...storage.aof.loader import AofLoader
+
         config = self.server.config
         return AofLoader(
             root,
@@ -430,6 +439,8 @@ class Persistence:
 
         Raises OSError, AofError: the file is unchanged.
         """
+        from .background_writer import ForegroundWriter
+
         self.rewrite.cancel()
         writer = ForegroundWriter(self.rewrite.new_path(), self.files, incremental_sync=False)
         writer.write(pieces)

@@ -15,11 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...storage.aof.manifest import AofError, make_folder
-from ...storage.aof.rewrite import rewrite_commands
-from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ...storage.folder_lock import FolderInUseError
-from .background_writer import BackgroundWriter, writer_of
+from ...storage.loading import AofError
 from .key_delays import delayed
 from .rdb import rdb_pieces
 from .threads import begin_in_thread
@@ -27,10 +24,12 @@ from .threads import begin_in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ...storage.aof.writer import AppendOnlyFile
     from ...storage.files import FileOperations
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import Unsaid
     from .aof import Persistence
+    from .background_writer import BackgroundWriter
 
 _RDB_SHARE: Final = 0.3  # approximate length of an RDB file, relative to the same data as commands
 _SYNC_AT_ONCE: Final = 64 << 10  # bytes; more than that is synced in a thread before a rewrite begins
@@ -143,12 +142,17 @@ class AofRewrite:
 
     def new_path(self) -> Path:
         """Return the path of the temporary file of the next rewrite, and create its folder."""
+        from ...storage.aof.manifest import make_folder
+        from ...storage.aof.writer import TEMPORARY_BASE
+
         config = self.server.config
         folder = Path(config.dir) / config.appenddirname
         make_folder(folder, self.persistence.files)
         return folder / f"{TEMPORARY_BASE}{os.getpid()}-{self.count + 1}.aof"
 
     def _new_writer(self, path: Path) -> BackgroundWriter:
+        from .background_writer import writer_of
+
         kind = writer_of(self.server)
         incremental = self.server.config.aof_rewrite_incremental_fsync
         return kind(path, self.files_of_base(), incremental_sync=incremental)
@@ -163,6 +167,8 @@ class AofRewrite:
                 yield b"#TS:%d\r\n" % (keyspace.now // 1000)
             if config.aof_timestamp_enabled == "ms":
                 yield b"#MS:%d\r\n" % keyspace.now
+            from ...storage.aof.rewrite import rewrite_commands
+
             pieces = rewrite_commands(keyspace)
         yield from delayed(self.server, keyspace, pieces)
 
@@ -207,6 +213,8 @@ class AofRewrite:
             aof.install_base(path, rdb=self._rdb)
             aof.remove_history()
             return
+        from ...storage.aof.writer import install_base_alone
+
         install_base_alone(
             config.dir,
             config.appenddirname,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
-from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
-from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
+from ...storage.loading import RdbError, RdbInfo
 from .folder import remove_orphans
 from .key_delays import delay_for, delayed
 from .threads import begin_in_thread
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
-    from ...storage.rdb import Unsaid
+    from ...storage.rdb import ByteSource, Unsaid
     from ..server import Server
+    from .background_writer import BackgroundWriter
 
 MISCONF: Final = (
     b"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that "
@@ -131,6 +131,8 @@ class Snapshots:
             fd = files.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0), 0)
         except FileNotFoundError:
             return
+        from ...storage.rdb import ByteSource
+
         server, loop = self.server, self.server.loop
         persistence = server.persistence
         started = loop.time()
@@ -165,6 +167,8 @@ class Snapshots:
             flush: False keeps the data.
             merge: a key of the file replaces an existing one; False: such a key is an error.
         """
+        from ...storage.rdb import ByteSource
+
         if save:
             self.save()
         server = self.server
@@ -198,6 +202,8 @@ class Snapshots:
                     server.active_expiry.propagate_key(db, key)
 
     def _read(self, source: ByteSource, **more: Any) -> Iterator[None]:
+        from ...storage.rdb import is_rdb
+
         server = self.server
         self.info = RdbInfo()
         if not is_rdb(source):
@@ -212,6 +218,8 @@ class Snapshots:
 
         Raises ReplyError: it could not be written; the log says why.
         """
+        from .background_writer import ForegroundWriter
+
         server = self.server
         self.check_folder()
         writer = ForegroundWriter(
@@ -233,6 +241,8 @@ class Snapshots:
 
     def start(self) -> bool:
         """BGSAVE: begin to write the file; return False if that is impossible (the log says why)."""
+        from .background_writer import writer_of
+
         server = self.server
         self.saves += 1
         try:
@@ -438,6 +448,8 @@ def read_file(
 
     ``more`` are further arguments of ``load_rdb``.
     """
+    from ...storage.rdb import load_rdb
+
     return load_rdb(
         source,
         keyspace,
@@ -488,6 +500,8 @@ def rdb_pieces(
         unsaid: counts the data that the file's RDB version has no place for.
         history: the fields that record the data's position in the replication stream.
     """
+    from ...storage.rdb import rdb_chunks
+
     return rdb_chunks(
         keyspace,
         version=server.rdb_version,

@@ -104,6 +104,11 @@ class MasterLink:
         self.applied = 0  # bytes of the stream that are applied but not forwarded to our replicas yet
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the link follows the master's stream."""
+        return self.state == CONNECTED
+
+    @property
     def read_offset(self) -> int:
         """Offset up to which the stream has been received, applied or not."""
         return self.replication.offset + self._units.waiting

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from .replica import DONE, LOADING, ONLINE, WAITING, Replica
-from .snapshot_sender import SnapshotSender
 
 if TYPE_CHECKING:
     import asyncio
 
     from ...commands.runtime.client import Client
     from ..net.connection import Connection
+    from .snapshot_sender import SnapshotSender
     from .state import Replication
 
 GETACK: Final = replies.command([b"REPLCONF", b"GETACK", b"*"])
@@ -222,6 +222,8 @@ class Replicas:
         waiting = [each for each in self.connected.values() if each.state == WAITING]
         if not waiting or self.transfer is not None or self.server.stopping:
             return
+        from .snapshot_sender import SnapshotSender
+
         first = waiting[0]
         # No replica loses data that another one cannot read: the others get a snapshot of their own.
         together = [each for each in waiting if each.wanted == first.wanted]

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.regex import regex
-from ...storage.rdb import ByteSource, RdbError, RdbInfo
+from ...storage.loading import RdbError, RdbInfo
+from ...storage.rdb import ByteSource
 from ..persistence.rdb import load_in_turns, read_file
 
 if TYPE_CHECKING:

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
 from ...protocol.regex import regex
-from ...storage.rdb import rdb_chunks
 from ..execution.propagation import ALL_VERSIONS
 from .backlog import Backlog
 from .failover import Failover
-from .master_link import CONNECTED, MasterLink
 from .replicas import Replicas
 from .wait import Waits
 
@@ -30,9 +28,11 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
-    from ...storage.rdb import RdbInfo, Unsaid
+    from ...storage.loading import RdbInfo
+    from ...storage.rdb import Unsaid
     from ..persistence.background_writer import Pieces
     from ..server import Server
+    from .master_link import MasterLink
     from .replica import Replica
 
 _HISTORY: Final = regex(rb"([0-9a-f]{40}) ([0-9]{1,18}) ([0-9]{1,9})")  # ID, offset, database
@@ -108,7 +108,7 @@ class Replication:
         """Whether clients may not read, because this replica is not connected and replica-serve-stale-data is off."""
         return (
             self.link is not None
-            and self.link.state != CONNECTED
+            and not self.link.is_connected
             and not self.server.config.replica_serve_stale_data
         )
 
@@ -213,6 +213,8 @@ class Replication:
         """
         selected = 0 if self.link is None else self.link.database
         aux = {b"redis-ver": self.server.version.encode(), **self._fields(selected, self.offset)}
+        from ...storage.rdb import rdb_chunks
+
         needs_data, needs_functions, version = replica.wanted
         config = self.server.config
         checksum, compress, key_delay = config.rdbchecksum, config.rdbcompression, config.rdb_key_save_delay
@@ -242,6 +244,8 @@ class Replication:
         The link requests the stream from our own offset on, unless it cannot continue. A stream that never began has an ID
         that no other server knows, so every master refuses to continue it, and counts the refusal.
         """
+        from .master_link import MasterLink
+
         self.count_commands()
         server = self.server
         was_master = self.link is None

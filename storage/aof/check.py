@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..rdb import ByteSource, RdbError, is_rdb, load_rdb
-from .manifest import AofError, Manifest, leading_number
+from ..loading import AofError, RdbError
+from ..rdb import ByteSource, is_rdb, load_rdb
+from .manifest import Manifest, leading_number
 from .scanner import LINE_LIMIT
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..files import BINARY, FileOperations, Log, silent
-from ..rdb import ByteSource, RdbError, is_rdb, load_rdb
-from .manifest import AofError, FileInfo, Manifest, adopt_single_file
+from ..loading import AofError, RdbError
+from ..rdb import ByteSource, is_rdb, load_rdb
+from .manifest import FileInfo, Manifest, adopt_single_file
 from .scanner import End, Transactions, scan_by_hand, scan_quickly
 
 if TYPE_CHECKING:

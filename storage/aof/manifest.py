@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ...protocol.inline import split_inline, word_of
 from ...protocol.regex import regex
 from ..files import BINARY, FileOperations, Log, silent
+from ..loading import AofError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 LINE_LIMIT = 1024
 _LONG_LONG_MAX = 2**63 - 1
 _LEADING_NUMBER = regex(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
-
-
-class AofError(Exception):
-    """The append-only file cannot be used; the text is what Redis would log before it exits."""
 
 
 class FileInfo(NamedTuple):

@@ -10,9 +10,10 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..codecs.byte_source import ByteSource, is_rdb
-from ..rdb import RdbError, RdbInfo, load_rdb
+from ..loading import AofError, RdbError, RdbInfo
+from ..rdb import load_rdb
 from .history import generations, is_incr
-from .manifest import AofError, FileInfo, leading_number
+from .manifest import FileInfo, leading_number
 from .scanner import LINE_LIMIT, End, scan_by_hand, scan_quickly
 
 if TYPE_CHECKING:

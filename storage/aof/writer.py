@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from ..files import BINARY, FileOperations, Log, silent
-from .manifest import AofError, Manifest, make_folder
+from ..loading import AofError
+from .manifest import Manifest, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

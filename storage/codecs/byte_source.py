@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..loading import RdbError
 from .crc64 import crc64
 
 if TYPE_CHECKING:
@@ -13,10 +14,6 @@ SHORT_READ: Final = "Short read or OOM loading DB. Unrecoverable error, aborting
 _AHEAD: Final = 1 << 16
 # One system call requests at most this many bytes, so that a false length reserves no memory.
 _AT_ONCE: Final = 1 << 20
-
-
-class RdbError(Exception):
-    """The RDB data cannot be read; the text says why."""
 
 
 class EmptyValueError(RdbError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from .byte_source import RdbError
+from ..loading import RdbError
 
 try:
     import lzf

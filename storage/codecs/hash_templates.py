@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..loading import RdbError
 from . import listpack
-from .byte_source import RdbError
 from .encoding import read_length, read_string
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..collections.hash import Hash
+from ..loading import RdbError
 from . import hash_templates, listpack, ziplist
-from .byte_source import ByteSource, EmptyValueError, RdbError
+from .byte_source import ByteSource, EmptyValueError
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
 

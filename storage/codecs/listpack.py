@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from .byte_source import RdbError
+from ..loading import RdbError
 
 Element: TypeAlias = int | bytes
 

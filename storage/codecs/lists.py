@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..collections.list import QUICKLIST, List
+from ..loading import RdbError
 from . import listpack, ziplist
-from .byte_source import EmptyValueError, RdbError
+from .byte_source import EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
+from ..loading import RdbError
 from . import listpack
-from .byte_source import EmptyValueError, RdbError
+from .byte_source import EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 

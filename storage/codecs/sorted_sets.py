@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import format_double
 from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
+from ..loading import RdbError
 from . import listpack, ziplist
-from .byte_source import EmptyValueError, RdbError
+from .byte_source import EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 

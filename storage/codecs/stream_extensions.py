@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..groups.pending import UNOWNED_MS
+from ..loading import RdbError
 from ..streams.idempotency import Idempotency
 from ..streams.ids import are_distinct
-from .byte_source import ByteSource, RdbError
+from .byte_source import ByteSource
 from .encoding import encode_length, encode_string, read_length, read_string
 
 if TYPE_CHECKING:

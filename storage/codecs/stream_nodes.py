@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import hiredis
 
 from ..listpack_sizes import integer_size
+from ..loading import RdbError
 from ..streams.bulk_append import append_many, append_packed
 from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, DamagedError, packed_form
 from ..streams.chunk_codec import PACKED_OBJECTS, columns_of, fields_form
@@ -20,7 +21,6 @@ from ..streams.ids import MAX_U64, signed
 from ..streams.iteration import pieces
 from ..streams.macro_nodes import Node
 from . import listpack
-from .byte_source import RdbError
 from .encoding import encode_length, packed_string, read_length, read_raw_string, read_string, unpack_lzf
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..groups.group import Group
 from ..groups.lag import entries_read_estimate, written_entries_read
+from ..loading import RdbError
 from ..streams.idempotency import Idempotency
 from ..streams.ids import MAX_U64
 from ..streams.stream import Stream
-from .byte_source import RdbError
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
 from .stream_extensions import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .byte_source import RdbError
+from ..loading import RdbError
 
 _HEADER_BYTES: Final = 10
 _END: Final = 0xFF

@@ -1,8 +1,9 @@
 """RDB, the snapshot format of Redis: dump files, bases of append-only files, full syncs, DUMP payloads."""
 
-from ..codecs.byte_source import ByteSource, PayloadRefusedError, RdbError, is_rdb
+from ..codecs.byte_source import ByteSource, PayloadRefusedError, is_rdb
+from ..loading import RdbError, RdbInfo
 from .functions import dump_libraries, restore_libraries
-from .reader import RdbInfo, load_rdb, restore_value
+from .reader import load_rdb, restore_value
 from .unsaid import Unsaid
 from .writer import dump_value, rdb_chunks
 

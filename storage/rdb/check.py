@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..codecs.byte_source import ByteSource, RdbError
-from .reader import RdbInfo, load_rdb
+from ..codecs.byte_source import ByteSource
+from ..loading import RdbError, RdbInfo
+from .reader import load_rdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable

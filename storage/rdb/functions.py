@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..codecs.byte_source import RdbError
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import encode_string, read_string
+from ..loading import RdbError
 from .opcodes import FUNCTION
 from .reader import checked_payload
 

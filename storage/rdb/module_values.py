@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..codecs.byte_source import RdbError
 from ..codecs.encoding import read_length, skip_string
+from ..loading import RdbError
 
 if TYPE_CHECKING:
     from ..codecs.byte_source import ByteSource

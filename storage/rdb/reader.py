@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError, RdbError
+from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import read_length, read_string, skip_string
 from ..codecs.hash_templates import read_template
 from ..files import Log, silent
 from ..keyspace.frequency import stored
 from ..keyspace.function_libraries import LibraryError, library_head
-from ..value_types import BY_TYPE_BYTE, TYPES
+from ..loading import RdbError, RdbInfo
+from ..value_types import TYPES
 from . import opcodes
 from .module_values import skip_module_data, skip_value, type_name
 
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
     from ..keyspace.database import Database
     from ..keyspace.keyspace import Keyspace
-    from ..value_types import Value
+    from ..value_types import Value, ValueType
 
+# The record of each type, by its type bytes.
+BY_TYPE_BYTE: Final[dict[int, ValueType[Any]]] = {
+    value_type: each for each in TYPES.values() for value_type in each.codec.type_bytes
+}
 # The AUX fields of our own that may follow a value.
 _EXTENSIONS: Final = frozenset(
     each.codec.extension.field for each in TYPES.values() if each.codec.extension is not None
@@ -34,21 +39,6 @@ _FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
 # Bytes of small keys to load before the caller may do other work.
 _PAUSE_AFTER: Final = 1 << 16
 _KEYS_AT_ONCE: Final = 4096  # keys to check between two pauses
-
-
-class RdbInfo:
-    """Statistics and metadata of a load."""
-
-    def __init__(self) -> None:
-        self.version = 0  # of the RDB format; 0 until the head is read
-        # The fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
-        self.aux: dict[bytes, bytes] = {}
-        self.keys = 0  # number of keys loaded
-        self.expired = 0  # number of expired keys in the file, dropped or loaded
-        self.skipped = 0  # number of keys left out because Rillet does not have their type
-        self.empty = 0  # number of keys left out because their collection has no element
-        self.expires = 0  # number of keys with an expiry, expired or not
-        self.checked = False  # whether the file has a checksum and it is right
 
 
 def load_rdb(

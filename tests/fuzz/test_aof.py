@@ -14,8 +14,9 @@ from support.wire import encode_command
 
 from rillet.storage.aof.check import check_aof, examine
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError, leading_number
+from rillet.storage.aof.manifest import leading_number
 from rillet.storage.codecs.crc64 import crc64
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

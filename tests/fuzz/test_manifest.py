@@ -13,8 +13,9 @@ from support.wire import encode_command
 
 from rillet.storage.aof.check import check_aof
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError, Manifest
+from rillet.storage.aof.manifest import Manifest
 from rillet.storage.codecs.crc64 import crc64
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,8 @@ from rillet.storage.freeing import Freeable
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.memory import memory_of_database
 from rillet.storage.rdb import ByteSource, load_rdb, rdb_chunks
-from rillet.storage.value_types import BY_TYPE_BYTE, TYPES, ValueType
+from rillet.storage.rdb.reader import BY_TYPE_BYTE
+from rillet.storage.value_types import TYPES, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +46,7 @@ def read(source: ByteSource, _value_type: int, _valkey: bool) -> Iterator[Pile |
 PILE = ValueType(
     b"pile",
     Pile,
-    Codec((TYPE_BYTE,), read, lambda _value, _version: TYPE_BYTE, lambda value, *_: iter((encode_string(b" ".join(value.words)),))),
+    lambda: Codec((TYPE_BYTE,), read, lambda _value, _version: TYPE_BYTE, lambda value, *_: iter((encode_string(b" ".join(value.words)),))),
     rewrite=lambda value, key, _defaults: iter((command((b"PILE", key, *value.words)),)),
     rewritten_bytes=lambda value, _key: 10 * len(value),
     copy=lambda value: Pile(value.words),

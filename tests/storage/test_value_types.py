@@ -14,7 +14,8 @@ from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.rdb.mending import mended
-from rillet.storage.value_types import BY_TYPE_BYTE, TYPES
+from rillet.storage.rdb.reader import BY_TYPE_BYTE
+from rillet.storage.value_types import TYPES
 
 LATER = 4_000_000_000_000
 # Commands that make a value of each type at the key k, with all that a value of the type may hold.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....storage.aof.history import Generation, generations
-from ....storage.aof.manifest import AofError, FileInfo, Manifest
+from ....storage.aof.manifest import FileInfo, Manifest
+from ....storage.loading import AofError
 from ..errors import LedgerError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ....storage.codecs.streams import STREAM_TYPES
 from ....storage.keyspace.keyspace import Keyspace
-from ....storage.rdb import RdbError, load_rdb
+from ....storage.loading import RdbError
+from ....storage.rdb import load_rdb
 from ....storage.rdb.reader import restore_value
 from ....storage.streams.ids import encode
 from ....storage.streams.iteration import ids_from

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ....storage.aof.manifest import AofError
 from ....storage.aof.piece import Position, begins_with_data, read_piece
+from ....storage.loading import AofError
 from ....storage.streams.ids import InvalidID, parse
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from support.servers import start_server
 from support.wire import encode_command
 
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError, Manifest
+from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import AppendOnlyFile
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.wire import encode_command
 
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.files import FileOperations
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rillet.protocol.replies import command
 from rillet.storage.aof import piece
-from rillet.storage.aof.manifest import AofError, FileInfo, Manifest
+from rillet.storage.aof.manifest import FileInfo, Manifest
 from rillet.storage.aof.piece import PIECE, Position, begins_with_data, read_piece
+from rillet.storage.loading import AofError
 
 
 def encode(*words: bytes) -> bytes:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError, Manifest
+from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from rillet.storage.files import FileOperations
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from pathlib import Path

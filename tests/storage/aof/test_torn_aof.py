@@ -16,7 +16,8 @@ from support.thorough import ALL
 from support.wire import Wire, encode_command, parse
 
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError, Manifest
+from rillet.storage.aof.manifest import Manifest
+from rillet.storage.loading import AofError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.codecs.byte_source import RdbError
 from rillet.storage.codecs.ziplist import unpack
+from rillet.storage.loading import RdbError
 
 
 def ziplist(*elements: bytes, count: int | None = None) -> bytes:
