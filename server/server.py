@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..commands.acl import file as acl_file
-from ..commands.acl.handlers import start_users
 from ..commands.acl.log import AclLog
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
@@ -40,7 +39,6 @@ from .execution.client_eviction import ClientEviction
 from .execution.dispatcher import Dispatcher
 from .execution.eviction import Eviction
 from .execution.fast_path import run_one
-from .execution.mending import Mending
 from .execution.pause import Pause
 from .execution.propagation import Propagation
 from .execution.stats import Stats
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
     from .config.config import Config
     from .debugging.debugging import Debugging
     from .execution.fast_path import RunSingle
+    from .execution.mending import Mending
     from .net.busy_script import Busy
     from .net.migration import Migrations
     from .sentinel.monitor import Monitor
@@ -147,7 +146,6 @@ class Server:
         self.dispatcher = Dispatcher(self)
         self.calls = Calls(self, self.dispatcher.entries["ping"])
         self.stats = Stats(self.dispatcher.found, self.clients, self.clients.controls)
-        self.mending = Mending(self)
         self.blocking = Blocking(self)
         self.cluster = Membership(self)
         self.sentinel = self._monitor()
@@ -229,6 +227,13 @@ class Server:
             self.migrations_if_used = Migrations(self)
         return self.migrations_if_used
 
+    @cached_property
+    def mending(self) -> Mending:
+        """Repairs the data after a handler failed."""
+        from .execution.mending import Mending
+
+        return Mending(self)
+
     @property
     def in_script(self) -> bool:
         """Whether a script or a function is running."""
@@ -286,10 +291,7 @@ class Server:
         if self.handles_signals and not fit_clients(config, self.log):  # the process is the server's own
             return False
         warn_without_effect(self, *WITHOUT_EFFECT)
-        try:
-            start_users(self)
-        except acl_file.AclFileError as error:
-            self.log.warning(str(error))
+        if not self._start_users():
             return False
         if not await self.listeners.open():
             return False
@@ -324,6 +326,20 @@ class Server:
                 self.log.notice(f"Ready to accept connections {kind}")
         waits = " in read-only mode. Waiting for MASTER <-> REPLICA sync" if config.replicaof else ""
         notify(self.supervisor, self.log, f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
+        return True
+
+    def _start_users(self) -> bool:
+        """Create the users that redis.conf or the ACL file declares; return False if that fails (the log says why)."""
+        if not self.config.users and not self.config.aclfile:
+            return True
+        from ..commands.acl.file import AclFileError
+        from ..commands.acl.handlers import start_users
+
+        try:
+            start_users(self)
+        except AclFileError as error:
+            self.log.warning(str(error))
+            return False
         return True
 
     async def shutdown(self) -> None:

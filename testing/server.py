@@ -28,7 +28,6 @@ from .forks import let_go_in_forks
 from .kept import KeptClient, connection_class, taken
 from .log import ServerLog
 from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError, StopError
-from .seeds import run_commands, seed_file
 from .snapshot import SnapshotStore
 from .spies import HasSpies
 
@@ -358,6 +357,8 @@ class Server(HasSpies, HasFaults, InWith):
         self._watch_again()
 
     def _plant(self, seed: Seed) -> None:
+        from .seeds import run_commands, seed_file
+
         file = seed_file(seed, data_of)
         if file is None:
             control = self._connect()

@@ -8,12 +8,12 @@ that.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import PLAIN, POSTPONED
 from ..net.connection import Connection
 from .recorder import Recorder
-from .snapshots import DataSnapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..execution.fast_path import RunSingle
     from ..server import Server
     from .faults import Faults
+    from .snapshots import DataSnapshots
 
 
 class Debugging:
@@ -33,7 +34,13 @@ class Debugging:
         self.recorder = Recorder(server)
         # The faults; None before the first use, because their modules take 4 ms of a first test.
         self.faults_if_used: Faults | None = None
-        self.snapshots = DataSnapshots(server)
+
+    @cached_property
+    def snapshots(self) -> DataSnapshots:
+        """The snapshots; few tests take one."""
+        from .snapshots import DataSnapshots
+
+        return DataSnapshots(self._server)
 
     @property
     def faults(self) -> Faults:

@@ -23,12 +23,23 @@ UNNEEDED = (
     "history",
     "streams",
     "report",
+    "seeds",
     "cluster",
     "sentinel",
     "loop_server",
     "in_memory",
     "simulated",
     "fault_in_turn",
+)
+
+UNUSED_WITHOUT_FILES = (
+    "debugging.commands.structures",
+    "debugging.snapshots",
+    "execution.mending",
+    "persistence.aof_replay",
+    "persistence.background_writer",
+    "replication.master_link",
+    "replication.snapshot_sender",
 )
 
 
@@ -43,6 +54,13 @@ def test_a_first_test_imports_nothing_that_it_does_not_need():
         not {"rillet.pipeline", "rillet.console", "rillet.server.sentinel.monitor", "lupa", "pytest"} & loaded
     )
     assert not [each for each in loaded if each.startswith("rillet.commands.scripting.lua")]
+    # A server without files and replicas has no use for these.
+    assert not [
+        each
+        for each in loaded
+        if each.startswith(("rillet.storage.codecs", "rillet.storage.rdb", "rillet.storage.aof"))
+    ]
+    assert not {f"rillet.server.{name}" for name in UNUSED_WITHOUT_FILES} & loaded
     assert (
         not {"rillet.commands.strings.lcs", "rillet.commands.streams.xinfo", "anycrc", "fractions"} & loaded
     )

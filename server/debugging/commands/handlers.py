@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from importlib import import_module
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
@@ -18,10 +19,7 @@ from ....storage.value_types import TYPES
 from ...config.kinds import parse_memory
 from ..digest import keyspace_digest, value_digest
 from . import specs
-from .faults import fault
 from .recording import control, parse_last, record
-from .snapshot import snapshot
-from .structures import htstats, htstats_key, listpack, quicklist, sdslen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,10 +304,14 @@ def _help(client: Client, _args: list[bytes]) -> bytes:
     return help_reply(lines, client.server.compat)
 
 
-def _aof_history(client: Client, args: list[bytes]) -> bytes:
-    from .aof_history import aof_history  # it reads files; DEBUG RESET, which each test sends, does not
+def _of(module: str, name: str) -> Subcommand:
+    """Return a subcommand of another module, which its first call imports: DEBUG RESET, which each test sends, needs none."""
 
-    return aof_history(client, args)
+    def run(client: Client, args: list[bytes]) -> bytes:
+        found: Subcommand = getattr(import_module(f".{module}", __package__), name)
+        return found(client, args)
+
+    return run
 
 
 _ANY: Final = 1 << 62
@@ -319,7 +321,7 @@ _ANY: Final = 1 << 62
 # fmt: off
 _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"AOF-FLUSH-SLEEP": (1, 1, _aof_flush_sleep, " <microseconds>", "Wait so long before each write of the AOF."),
-    b"AOF-HISTORY": (2, 3, _aof_history, " <key> <id> [<cursor>]",
+    b"AOF-HISTORY": (2, 3, _of("aof_history", "aof_history"), " <key> <id> [<cursor>]",
         "Show what the AOF says of an entry of a stream. Rillet only."),
     b"CHANGE-REPL-ID": (0, 0, _change_repl_id, "", "Choose a new replication ID."),
     b"CLOCK": (1, 2, _clock, " ADVANCE <milliseconds>|SKIP|AUTO-SKIP <yes|no>|FREEZE [<milliseconds>]|RESUME|RESET|NOW",
@@ -330,19 +332,19 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"DIGEST": (0, 0, _digest, "", "A fingerprint of all data, the same after a reload."),
     b"DIGEST-VALUE": (0, _ANY, _digest_value, " <key> [<key> ...]", "A fingerprint of each key's value."),
     b"ERROR": (1, 1, _error, " <string>", "Reply with this error."),
-    b"FAULT": (1, _ANY, fault, " ADD <option> [<value>] ...|LIST [<id>]|CLEAR [<id>]|HELP",
+    b"FAULT": (1, _ANY, _of("faults", "fault"), " ADD <option> [<value>] ...|LIST [<id>]|CLEAR [<id>]|HELP",
         "Let commands, connections or the disk fail. Rillet only."),
-    b"HTSTATS": (1, 2, htstats, " <database> [full]", "Show the hash tables that Redis needs for a database."),
-    b"HTSTATS-KEY": (1, 2, htstats_key, " <key> [full]", "Show the hash table that Redis needs for a value."),
+    b"HTSTATS": (1, 2, _of("structures", "htstats"), " <database> [full]", "Show the hash tables that Redis needs for a database."),
+    b"HTSTATS-KEY": (1, 2, _of("structures", "htstats_key"), " <key> [full]", "Show the hash table that Redis needs for a value."),
     b"KEYSIZES-HIST-ASSERT": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
-    b"LISTPACK": (1, 1, listpack, " <key>", "Log the size of a listpack."),
+    b"LISTPACK": (1, 1, _of("structures", "listpack"), " <key>", "Log the size of a listpack."),
     b"LOADAOF": (0, _ANY, _loadaof, "", "Write the AOF out, forget the data and load it from the files."),
     b"LOG": (1, 1, _log, " <message>", "Write a line into the server's log."),
     b"OBJECT": (1, 2, _object, " <key> [fast]", "Show how a value is kept."),
     b"PAUSE-CRON": (1, 1, _switch, " <0|1>", "Stop what the server does ten times a second, or go on."),
     b"POPULATE": (1, 3, _populate, " <count> [<prefix>] [<size>]", "Make string keys <prefix>:<number>."),
     b"PROTOCOL": (1, 1, _protocol, " <type>", "Reply with an example of a protocol type."),
-    b"QUICKLIST": (1, 2, quicklist, " <key> [<0|1>]", "Log the size of a quicklist."),
+    b"QUICKLIST": (1, 2, _of("structures", "quicklist"), " <key> [<0|1>]", "Log the size of a quicklist."),
     b"QUICKLIST-PACKED-THRESHOLD": (1, 1, _packed_threshold, " <size>",
         "Accepted; long elements of lists are stored as all others."),
     b"RECORD": (1, _ANY, record, " START [LAST <count>]|READ <id> [<number> ...]|STOP <id> [<number>]",
@@ -356,7 +358,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"REPLYBUFFER": (2, 2, _replybuffer, " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",
         "Accepted; reply buffers have no peak."),
     b"SCRIPT": (1, 1, _script, " LIST|<sha1>", "Log the source of all scripts, or of one."),
-    b"SDSLEN": (1, 1, sdslen, " <key>", "Show the sizes of a key and of its string."),
+    b"SDSLEN": (1, 1, _of("structures", "sdslen"), " <key>", "Show the sizes of a key and of its string."),
     b"SET-ACTIVE-EXPIRE": (1, 1, _switch, " <0|1>", "Switch the expiry of keys that are not looked at."),
     b"SET-ALLOW-ACCESS-EXPIRED": (1, 1, _switch, " <0|1>",
         "Let commands find keys and fields past their time, or no longer."),
@@ -364,7 +366,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _switch, " <0|1>",
         "Read files and payloads with a wrong checksum, or no longer."),
     b"SLEEP": (1, 1, _sleep, " <seconds>", "Stop the whole server for so long."),
-    b"SNAPSHOT": (1, 3, snapshot, " TAKE|RESTORE|DROP|DUMP <name> | LOAD <name> <rdb> | LIST",
+    b"SNAPSHOT": (1, 3, _of("snapshot", "snapshot"), " TAKE|RESTORE|DROP|DUMP <name> | LOAD <name> <rdb> | LIST",
         "Keep copies of all data, and return to them. Rillet only."),
     b"STRUCTSIZE": (0, 0, lambda _client, _args: replies.bulk(b"bits:64"), "",
         "Sizes of structures; only the word's here."),
