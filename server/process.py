@@ -25,6 +25,7 @@ _IMPORTED_AT_ONCE: Final = (
     "..storage.aof.writer",
     "..storage.codecs.stream_commands",
     "..storage.rdb.mending",
+    "sortedcontainers",
 )
 
 

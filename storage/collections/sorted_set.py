@@ -6,11 +6,10 @@ is a half-open pair of places in that list (``start``, ``stop``); counting, read
 
 from __future__ import annotations
 
+from functools import cache
 from math import copysign, inf, nextafter
 from random import sample
 from typing import TYPE_CHECKING, ClassVar, Final
-
-from sortedcontainers import SortedList
 
 from ...protocol.replies import format_double
 from .base import Collection
@@ -19,12 +18,23 @@ from .scan_order import ScanOrder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from sortedcontainers import SortedList
+
     from .encoding_limits import Limits
 
 LISTPACK: Final = b"listpack"
 SKIPLIST: Final = b"skiplist"
 _A_COMMAND: Final = 64  # members in one ZADD of a rewritten AOF
 _SAMPLE: Final = 32
+
+
+@cache
+def _sorted_list() -> type[SortedList[tuple[float, bytes]]]:
+    """Import SortedList once: most tests have no sorted set."""
+    from sortedcontainers import SortedList
+
+    kind: type[SortedList[tuple[float, bytes]]] = SortedList
+    return kind
 
 
 class SortedSet(Collection):
@@ -39,9 +49,9 @@ class SortedSet(Collection):
         self.scores: dict[bytes, float] = {} if scores is None else scores
         # All (score, member), sorted; read only.
         self.order: SortedList[tuple[float, bytes]] = (
-            SortedList()
+            _sorted_list()()
             if scores is None
-            else SortedList((score, member) for member, score in scores.items())
+            else _sorted_list()((score, member) for member, score in scores.items())
         )
 
         self._scan: ScanOrder | None = None  # for ZSCAN; created at the first request

@@ -28,13 +28,13 @@ from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from sortedcontainers import SortedKeyList
-
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, MAX_ID, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sortedcontainers import SortedKeyList
 
     from ..streams.chunk import ChunkRun
 
@@ -161,7 +161,10 @@ class _Order(Freeable, Generic[Item]):
 
     def parts(self) -> Iterable[object]:
         """Return the containers of the items."""
-        return self.items, self.late
+        if self.late is None:
+            return (self.items,)
+        # A SortedKeyList pops items one by one and rebalances each time; its inner lists can be emptied in steps.
+        return self.items, self.late._lists, self.late._keys  # noqa: SLF001
 
     @abstractmethod
     def living(self, items: list[Item]) -> list[Item]:
@@ -170,6 +173,8 @@ class _Order(Freeable, Generic[Item]):
     def add_late(self, item: Item) -> None:
         """Add an item whose place is before the last item."""
         if self.late is None:
+            from sortedcontainers import SortedKeyList
+
             self.late = SortedKeyList(key=self.key)
         self.late.add(item)
 

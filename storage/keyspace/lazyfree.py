@@ -11,8 +11,6 @@ from collections import deque
 from sys import getrefcount
 from typing import TYPE_CHECKING, Final
 
-from sortedcontainers import SortedKeyList
-
 from ..freeing import Freeable
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
-_CONTAINERS: Final = frozenset((list, dict, set, deque, SortedKeyList))
+_CONTAINERS: Final = frozenset((list, dict, set, deque))
 _ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 
@@ -109,7 +107,7 @@ class LazyFree:
         elif isinstance(container, dict):
             items = [container.popitem()[1] for _ in range(min(len(container), PIECE))]
         else:
-            assert isinstance(container, (set, deque, SortedKeyList))
+            assert isinstance(container, (set, deque))
             items = [container.pop() for _ in range(min(len(container), PIECE))]
         if container:
             self._containers.append(container)
@@ -123,7 +121,7 @@ def _goes_at_once(value: object) -> bool:
     """Return True if freeing the value takes no noticeable time."""
     if isinstance(value, Freeable):
         return value.is_small()
-    if isinstance(value, (list, dict, set, deque, SortedKeyList)) and type(value) in _CONTAINERS:
+    if isinstance(value, (list, dict, set, deque)) and type(value) in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
         return len(items) < _SMALL and not _may_be_large(items)
     return True

@@ -61,6 +61,7 @@ def test_a_first_test_imports_nothing_that_it_does_not_need():
         if each.startswith(("rillet.storage.codecs", "rillet.storage.rdb", "rillet.storage.aof"))
     ]
     assert not {f"rillet.server.{name}" for name in UNUSED_WITHOUT_FILES} & loaded
+    assert "sortedcontainers" not in loaded
     assert (
         not {"rillet.commands.strings.lcs", "rillet.commands.streams.xinfo", "anycrc", "fractions"} & loaded
     )

@@ -49,11 +49,12 @@ def a_stream(entries: int = N) -> Stream:
     return stream
 
 
-def a_group(witness: bytes, by: int) -> Group:
+def a_group(witness: bytes, by: int, *, backwards: bool = False) -> Group:
     """All entries pending, some delivered together; the witness is the name of one that has some of them."""
     group = Group()
     consumers = [group.create_consumer(name, 0) for name in (b"c", witness)]
-    for start in range(0, N, by):
+    starts = range(0, N, by)
+    for start in reversed(starts) if backwards else starts:
         ids = [number << 64 for number in range(start + 1, start + by + 1)]
         deliver(group, consumers[start // by % 2], ids, start)
     group.give_back([1 << 64, 2 << 64], [1, 1])
@@ -62,10 +63,10 @@ def a_group(witness: bytes, by: int) -> Group:
     return group
 
 
-def with_group(by):
+def with_group(by, *, backwards=False):
     def make(witness: bytes) -> Stream:
         stream = a_stream()
-        stream.groups[b"g"] = a_group(witness, by)
+        stream.groups[b"g"] = a_group(witness, by, backwards=backwards)
         return stream
 
     return make
@@ -84,6 +85,7 @@ MAKERS = {
     "sorted set": lambda witness: SortedSet({witness: 0.0} | {b"%d" % number: 1.0 for number in range(N)}),
     "stream with deliveries of many": with_group(1000),
     "stream with deliveries of one": with_group(1),
+    "stream with deliveries out of order": with_group(1, backwards=True),
     "keys": lambda witness: {b"%d" % number: a_hash(witness) if number == 5 else b"v" for number in range(N)},
 }
 
