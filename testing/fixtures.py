@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from .remote import RemoteRillet
 
 MARKER: Final = "rillet"
-SERVERS: Final = pytest.StashKey[
-    list[tuple[Server, int]]
-]()  # the servers of a test, each with the number of log lines before the test
+# The servers of a test, each with the number of log lines before the test.
+SERVERS: Final[pytest.StashKey[list[tuple[Server, int]]]] = pytest.StashKey()
 _USED: Final[set[Server | RemoteRillet]] = set()  # servers that tests used since the last wider fixture
-_OF_SESSION: Final = pytest.StashKey[Options]()
-_SERVERS: Final = pytest.StashKey["Pool | RemoteRillet"]()
+_OF_SESSION: Final[pytest.StashKey[Options]] = pytest.StashKey()
+_SERVERS: Final[pytest.StashKey[Pool | RemoteRillet]] = pytest.StashKey()
 
 
 def _servers_of(session: pytest.Session) -> Pool | RemoteRillet:

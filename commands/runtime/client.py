@@ -49,6 +49,8 @@ class Transaction:
 class Tracking:
     """The tracking options of one client."""
 
+    __slots__ = ("bcast", "broken_redirect", "caching", "noloop", "optin", "optout", "prefixes", "redirect")
+
     def __init__(self) -> None:
         self.redirect = 0  # ID of the client that receives the messages; 0: this client
         self.bcast = self.optin = self.optout = self.noloop = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
     return directive(default, kind, mutable=False, **keywords)
 
 
+@cache  # each start reads the few versions of 250 directives
 def numbers(version: str) -> tuple[int, int]:
     """Parse a version such as ``8.10`` to (8, 10), which can be compared."""
     major, minor = version.split(".")

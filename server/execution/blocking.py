@@ -46,6 +46,20 @@ _TIDY_AT: Final = 64
 class Waiter:
     """One blocked client: its keys, its deadline, and the command to re-run."""
 
+    __slots__ = (
+        "argv",
+        "client",
+        "db",
+        "deadline",
+        "entry",
+        "is_held",
+        "keys",
+        "on_missing",
+        "on_timeout",
+        "still_blocked",
+        "wants",
+    )
+
     def __init__(
         self,
         client: Client,
