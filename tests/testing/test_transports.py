@@ -422,7 +422,8 @@ def without_ids(data: bytes) -> bytes:
 
 
 def test_random_histories_have_the_same_replies_by_both(running):
-    with rillet.testing.Server(slowlog_log_slower_than=-1) as plain:
+    with rillet.testing.Server(transport="tcp", slowlog_log_slower_than=-1) as plain:
+        assert [each._transport for each in (running, plain)] == ["memory", "tcp"]
         for seed in range(HISTORIES):
             pieces = history(random.Random(seed))
             found = [without_ids(replies(each, pieces)) for each in (running, plain)]
