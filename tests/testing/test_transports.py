@@ -105,7 +105,9 @@ def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(serv
 
 
 def test_it_is_switched_on_and_off_by_name():
-    with rillet.testing.Server() as server:
+    with rillet.testing.Server() as server:  # with `-p support.by_tcp` it is TCP
+        assert is_in_memory(server.client()) == (rillet.testing.Server._default_transport == "memory")
+    with rillet.testing.Server(transport="memory") as server:
         assert is_in_memory(server.client())
     with rillet.testing.Server(transport="tcp") as server:
         assert not is_in_memory(server.client())
