@@ -94,6 +94,11 @@ def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
         return tool(sys.argv[2:])
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except RuntimeError as error:
+        # So it arrives from `__set_name__`, which each field of a dataclass runs at its import (Python 3.11).
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _INTERRUPTED
+        raise
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the interpreter's own end would print a traceback
 

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 _LENT_SECONDS: Final = 0.001
 _MAX_EVENTS: Final = 64  # of a round
-_HAS_EPOLL: Final = issubclass(
-    selectors.DefaultSelector, getattr(selectors, "EpollSelector", ())
-)  # not under gevent
+# Not under gevent.
+_HAS_EPOLL: Final = issubclass(selectors.DefaultSelector, getattr(selectors, "EpollSelector", ()))
 _MONOTONIC: Final = getattr(time, "CLOCK_MONOTONIC", None)
 
 
@@ -72,9 +71,8 @@ class _Selector(selectors.DefaultSelector):
         return [] if is_done else self._look()  # which finds again what is left
 
     def _poll(self, timeout: float | None) -> list[tuple[int, int]]:
-        if (
-            _HAS_EPOLL
-        ):  # its EPOLLIN is EVENT_READ; the lists of the standard selector cost a client 2 us a command
+        # EPOLLIN is EVENT_READ. The lists that the standard selector makes cost a client 2 us a command.
+        if _HAS_EPOLL:
             return self._selector.poll(timeout, _MAX_EVENTS)
         return [(key.fd, events) for key, events in super().select(timeout)]
 

@@ -221,6 +221,21 @@ sys.exit(_use(tool, []))
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def test_ctrl_c_while_a_class_is_made_ends_a_tool_all_the_same():
+    program = """
+import signal, sys
+from rillet.__main__ import _use
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+sys.exit(_use(lambda words: type("Plan", (), {"steps": Field()}), []))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_rillet_dev_leaves_no_server_behind_when_it_ends_while_that_one_starts(number, tmp_path):
     with subprocess.Popen(
