@@ -22,22 +22,16 @@ if TYPE_CHECKING:
 _HELD: Final = 3
 _LOOKS: Final = 4  # commands by which a worker looks for messages: claims and reads
 _HOLDS: Final = 3  # attempts, if the client gives up before the audit has seen enough
-_LATE_SECONDS: Final = 1.0
+_LATE_SECONDS: Final = 3.0  # a busy machine may stop the worker for one
 _SIGNS: Final = 2  # signs of life: a single one may be a coincidence
 _AGAIN_SECONDS: Final = 1.0  # the least time after which a worker that reads again has given its work up
 _MUFFLED_SECONDS: Final = 5.0  # the time in which a sign of life is repeated unless it waits for a reply
 _BYTE_SECONDS: Final = 0.3  # before each byte of an endless reply; redis-rb 5 waits for 1 second
 _ENDLESS: Final = f"ERR the audit made this take long{'.' * 4096}"  # 20 minutes
-_BACKOFF_SECONDS: Final = (
-    12.0  # the time in which a client resends an unanswered command; redis-py waits 10 at most
-)
-_NO_SIGNS: Final = {
-    "XREADGROUP",
-    "XAUTOCLAIM",
-    "XPENDING",
-    "XINFO",
-    "CLIENT",
-}  # queries, which may name their consumer
+# The time in which a client resends an unanswered command; redis-py waits 10 at most.
+_BACKOFF_SECONDS: Final = 12.0
+# Queries, which may name their consumer.
+_NO_SIGNS: Final = {"XREADGROUP", "XAUTOCLAIM", "XPENDING", "XINFO", "CLIENT"}
 _NOT_TAKEN: Final = "a message was not taken from a consumer that was working on it"
 _GRACE_SECONDS: Final = 30.0  # the default of Kubernetes; that of Docker is 10
 _DEAD: Final = 3
