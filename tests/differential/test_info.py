@@ -84,7 +84,7 @@ STORIES = {
         SET a 1; REPLICAOF 127.0.0.1 1; SET a 1; GET a; REPLICAOF NO ONE; SET a 1; CONFIG SET min-replicas-to-write 1; SET a 1; CONFIG SET min-replicas-to-write 0
         CONFIG SET repl-diskless-sync-delay 0; 1 REPLCONF listening-port 7; WAIT 0 10; FAILOVER; CONFIG SET replica-priority 5; CONFIG SET replica-announced no
     """,
-    "many at once": "GET a; SET a 1; XADD s * a b; | PING PING PING; | SET+a+1 GET+a GET+b; | MULTI SET+a+1 EXEC; | XADD+s+*+a+b XADD+s+*+a+b XADD+s+*+a+b; | NOSUCH PING; CONFIG RESETSTAT; PING",
+    "many at once": "GET a; SET a 1; XADD s * a b; MULTI; EXEC; | PING PING PING; | SET+a+1 GET+a GET+b; | MULTI SET+a+1 EXEC; | XADD+s+*+a+b XADD+s+*+a+b XADD+s+*+a+b; | NOSUCH PING; CONFIG RESETSTAT; PING",
 }
 
 # Bytes of memory and files, speeds, the machine, the moment, parts that Rillet lacks (docs/differences.md).
