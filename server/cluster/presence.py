@@ -17,7 +17,6 @@ from .commands.migration import NOT_STABLE
 from .redirects import refusal_of_waiter
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Sequence
 
     from ..server import Server
@@ -30,7 +29,7 @@ _ANNOUNCED: Final = (
 )  # fmt: skip
 _SEEN_AT_ONCE: Final = ("cluster-require-full-coverage", "cluster-allow-reads-when-down")
 _MOMENT: Final = 0.01  # seconds
-HAND_OVER_LIMIT: Final = 5.0  # seconds that writes wait for a replica to take over, as in Redis
+HAND_OVER_LIMIT: Final = 5000  # milliseconds that writes wait for a replica to take over, as in Redis
 _BUS_OFFSET: Final = 10_000  # from the port to that of the cluster bus, if there were one
 
 
@@ -45,7 +44,6 @@ class Presence:
         self._master = node.shard.master  # at the last search for lost shard channels
         self._is_cut = False  # a partition separates it from its master
         self._successor = node  # the replica to which this master hands over
-        self._limit: asyncio.TimerHandle | None = None  # of that
         server.cluster.join(topology, node)
         for name in _ANNOUNCED:
             server.config.on_change(name, self._announce)
@@ -145,27 +143,16 @@ class Presence:
         replication, loop = self._server.replication, self._server.loop
         if replication.failover.active or not self.node.is_master:
             return
-        if self._limit is not None:
-            self._limit.cancel()
         if self._server.pause.holders:  # slots are being exported, which takes a moment
             loop.call_later(_MOMENT, self._begin_failover, replica)
             return
         for each in replication.replicas.connected.values():
             if each.port == replica.listens[1]:
                 self._successor = replica
-                replication.failover.start((each.address, each.port), None, forced=False)
-                self._limit = loop.call_later(
-                    HAND_OVER_LIMIT, self._end_failover, "Manual failover timed out."
-                )
+                place = each.address, each.port
+                replication.failover.start(place, HAND_OVER_LIMIT, forced=False, limits_all=True)
                 return
         self._server.log.warning(f"Failover to {replica.id} is impossible: it is not connected.")
-
-    def _end_failover(self, reason: str) -> None:
-        """Remain the master, and release the writes, if the hand-over still lasts."""
-        if self._limit is not None:
-            self._limit.cancel()
-        if self._server.replication.failover.active:
-            self._server.replication.failover.abort(reason)
 
     def _export(self, task: SlotTask) -> None:
         server, slots = self._server, set(task.slots)
@@ -209,7 +196,7 @@ class Presence:
         if replication.failover.active:
             # The topology follows the failover; a successor that is gone would leave the writes in the pause for ever.
             if master is self.node and not self._topology.reaches(self.node, self._successor):
-                self._end_failover("the replica is gone")
+                replication.failover.abort("the replica is gone")
             return
         link = replication.link
         if master is self.node:

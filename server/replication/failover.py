@@ -31,6 +31,7 @@ class Failover:
         self.state = NONE
         self._target: tuple[bytes, int] | None = None
         self._forced = False
+        self._limits_all = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -38,16 +39,20 @@ class Failover:
         """Whether a failover is in progress, in state WAITING or IN_PROGRESS."""
         return self.state != NONE
 
-    def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:
+    def start(
+        self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool, limits_all: bool = False
+    ) -> None:
         """Postpone writes until a replica has the whole stream, then hand over.
 
         Args:
             target: host and port of the replica; None for the first that has the whole stream.
             timeout: milliseconds after which the failover is aborted; None for no limit.
             forced: hand over after the timeout, even if the target lacks some of the stream.
+            limits_all: the timeout also limits how long the replica takes to become the master.
         """
         server = self._server
         self.state, self._target, self._forced = WAITING, target, forced
+        self._limits_all = limits_all
         server.log.notice(f"FAILOVER requested to {_name(target) if target else 'any replica'}.")
         if timeout is not None:
             self._timer = server.loop.call_later(timeout / 1000, self._time_out)
@@ -78,17 +83,17 @@ class Failover:
 
     def _time_out(self) -> None:
         self._timer = None
-        if self.state != WAITING:
-            return
         if not self._forced:
-            self.abort("Replica never caught up before timeout")
+            caught_up = self.state == IN_PROGRESS
+            self.abort(f"Replica never {'took over' if caught_up else 'caught up'} before timeout")
             return
         assert self._target is not None
         self._server.log.notice(f"FAILOVER to {_name(self._target)} time out exceeded, failing over.")
         self._hand_over(self._target)
 
     def _hand_over(self, target: tuple[bytes, int]) -> None:
-        self._cancel_timer()
+        if not self._limits_all:
+            self._cancel_timer()
         self.state, self._target = IN_PROGRESS, target
         # This is still the turn in which the offsets agreed, so nothing comes between.
         self._replication.follow(target[0].decode("utf-8", "surrogateescape"), target[1])

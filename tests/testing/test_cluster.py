@@ -160,7 +160,7 @@ def test_a_master_that_hands_over_to_a_replica_that_is_gone_goes_on(cluster, way
 
 
 def test_a_master_that_hands_over_to_a_replica_that_hangs_goes_on_after_a_time(cluster, monkeypatch):
-    monkeypatch.setattr(presence, "HAND_OVER_LIMIT", 0.1)
+    monkeypatch.setattr(presence, "HAND_OVER_LIMIT", 100)
     with handing_over(cluster) as (old, _, reader), Wire(old.port) as writer:
         writer.send("SET", KEY, "v")
         assert str(writer.read()) == "+OK"
