@@ -6,6 +6,7 @@ them, and redis-server removes them when it starts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
     from .manifest import FileInfo
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Generation:
     """A base and the incr files that continue it; together they hold all commands up to the next base."""
 
-    __slots__ = ("base", "incr")
-
-    def __init__(self, base: FileInfo | None, incr: list[FileInfo]) -> None:
-        self.base = base
-        self.incr = incr
+    base: FileInfo | None
+    incr: list[FileInfo]
 
     @property
     def files(self) -> list[FileInfo]:

@@ -7,6 +7,7 @@ parsed here, as leniently as Redis does and with the exact position of each comm
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from itertools import chain
 
 import hiredis
@@ -34,6 +35,7 @@ class End(enum.Enum):
     BAD = enum.auto()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """The commands of a piece.
 
@@ -42,21 +44,11 @@ class Scan:
     nothing between them.
     """
 
-    __slots__ = ("begins", "commands", "consumed", "end", "needs")
-
-    def __init__(
-        self,
-        commands: list[list[bytes]],
-        consumed: int,
-        end: End,
-        needs: int = 0,
-        begins: list[int] | None = None,
-    ) -> None:
-        self.commands = commands
-        self.consumed = consumed
-        self.end = end
-        self.needs = needs
-        self.begins = begins
+    commands: list[list[bytes]]
+    consumed: int
+    end: End
+    needs: int = 0
+    begins: list[int] | None = None
 
     def start_of(self, index: int) -> int:
         """Return the offset where a command begins, including the annotations before it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from .encoding import compress_string, encode_string
@@ -37,25 +38,17 @@ def _same_version(_value: object, version: int) -> int:
     return version
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extension(Generic[V]):
     """Data of a value that RDB cannot express: an AUX field of our own after the value, which other servers skip."""
 
-    __slots__ = ("apply", "count", "encode", "field")
-
-    def __init__(
-        self,
-        field: bytes,
-        encode: Callable[[V, int], bytes],
-        apply: Callable[[V, bytes], None],
-        count: Callable[[V, int], Iterator[tuple[str, int]]],
-    ) -> None:
-        self.field = field  # the name of the field
-        # Returns the content of the field from the value and the type byte; empty if the field is not needed.
-        self.encode = encode
-        # Completes a value that was just read; raises RdbError if the content does not belong to it.
-        self.apply = apply
-        # Yields the number of items that other servers miss without the field, each with its name in the log.
-        self.count = count
+    field: bytes  # the name of the field
+    # Returns the content of the field from the value and the type byte; empty if the field is not needed.
+    encode: Callable[[V, int], bytes]
+    # Completes a value that was just read; raises RdbError if the content does not belong to it.
+    apply: Callable[[V, bytes], None]
+    # Yields the number of items that other servers miss without the field, each with its name in the log.
+    count: Callable[[V, int], Iterator[tuple[str, int]]]
 
 
 class Codec(NamedTuple, Generic[V]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError
@@ -133,55 +134,26 @@ def restore_value(payload: bytes, **checks: bool) -> Value:
     return value
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Loader:
     """One load: its arguments, its position in the file, and the attributes of the next key."""
 
-    __slots__ = (
-        *(
-            "allow_duplicates",
-            "database",
-            "drop_expired",
-            "expiry",
-            "frequency",
-            "idle",
-            "info",
-            "keyspace",
-            "last",
-        ),
-        *("log", "now", "on_dropped", "sanitize", "skip_unknown", "source", "valkey"),
-    )
-
-    def __init__(
-        self,
-        source: ByteSource,
-        keyspace: Keyspace | None,
-        skip_unknown: bool,
-        drop_expired: bool,
-        on_dropped: Callable[[Database, bytes], None] | None,
-        allow_duplicates: bool,
-        sanitize: bool,
-        log: Log,
-        info: RdbInfo,
-        now: int,
-    ) -> None:
-        self.source = source
-        self.keyspace = keyspace
-        self.skip_unknown = skip_unknown
-        self.drop_expired = drop_expired
-        self.on_dropped = on_dropped
-        self.allow_duplicates = allow_duplicates
-        self.sanitize = sanitize
-        self.log = log
-        self.info = info
-        self.now = now
-        self.database = 0
-        self.expiry: int | None = None
-        self.idle = 0  # seconds
-        self.frequency: int | None = None
-        self.last: tuple[Database, bytes, Value] | None = (
-            None  # the last key, which an extension field may complete
-        )
-        self.valkey = False
+    source: ByteSource
+    keyspace: Keyspace | None
+    skip_unknown: bool
+    drop_expired: bool
+    on_dropped: Callable[[Database, bytes], None] | None
+    allow_duplicates: bool
+    sanitize: bool
+    log: Log
+    info: RdbInfo
+    now: int
+    database: int = 0
+    expiry: int | None = None
+    idle: int = 0  # seconds
+    frequency: int | None = None
+    last: tuple[Database, bytes, Value] | None = None  # the last key, which an extension field may complete
+    valkey: bool = False
 
     def run(self) -> Iterator[None]:
         source = self.source
