@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
-from .kept import SETINFO
+from .kept import SETINFO, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,9 +282,7 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio
             if end is None or (check_health and self.health_check_interval):
                 await super().send_packed_command(command, check_health)
                 return
-            if isinstance(command, str):
-                command = command.encode()
-            data = command if isinstance(command, bytes) else b"".join(command)
+            data = joined(command)
             if self._is_connecting and self.greeting is not None:
                 self.greeting.append(data)
             end.write(data)

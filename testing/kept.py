@@ -80,7 +80,7 @@ def connection_class() -> type[redis.Connection]:
 
         def _note(self, command: Any, check_health: bool = True) -> None:
             assert self.greeting is not None
-            self.greeting.append(_joined(command))
+            self.greeting.append(joined(command))
             super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
 
         def _greet_and_send(self, command: Any, check_health: bool = True) -> None:
@@ -88,7 +88,7 @@ def connection_class() -> type[redis.Connection]:
             del self.send_packed_command, check_health
             assert self.greeting is not None
             self.read_response = self._read_behind_greeting  # type: ignore[method-assign]
-            together = b"".join([*self.greeting, _joined(command)])
+            together = b"".join([*self.greeting, joined(command)])
             super().send_packed_command([together], check_health=False)  # type: ignore[no-untyped-call]
 
         def _read_behind_greeting(self, *args: Any, **options: Any) -> Any:
@@ -158,9 +158,11 @@ def taken(pools: Iterable[redis.ConnectionPool]) -> Iterator[list[bytes]]:
                 pool._available_connections[:0] = sleeping  # noqa: SLF001
 
 
-def _joined(command: Any) -> bytes:
+def joined(command: Any) -> bytes:
     """Join the parts of a packed redis-py command."""
-    return command.encode() if isinstance(command, str) else b"".join(command)
+    if isinstance(command, str):
+        command = command.encode()
+    return command if isinstance(command, bytes) else b"".join(command)
 
 
 class KeptClient:
