@@ -11,6 +11,8 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.programs.pytest_run import run_tests
+from support.sessions import ACTS as COMMON
+from support.sessions import LOOKS, RESP3, TAKING, WAYS, comparable
 from support.until import until
 
 import rillet.testing
@@ -19,9 +21,6 @@ from rillet.testing.control import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
-WAYS = [{}, RESP3 and {"protocol": 2}, {"db": 3, "client_name": "me", "decode_responses": True} | RESP3]
 
 
 @pytest.fixture(
@@ -104,39 +103,14 @@ def test_a_restart_and_a_shutdown_only_close_the_socket(server):
 
 def seen(server: rillet.testing.Server, client: redis.Redis) -> dict[str, Any]:
     """Return all that a client can see of its session and of the clients of its server."""
-    # The reply of HELLO has the ID, with more digits each time.
-    moving = {"id", "addr", "laddr", "fd", "age", "idle", "tot-mem", "tot-net-out"}
     with server.recording() as recording:
-        replies = {
-            "info": client.client_info(),
-            "list": client.client_list(),
-            "name": client.client_getname(),
-            "user": client.acl_whoami(),
-            "redirect": client.client_getredir(),
-            "tracking": client.client_trackinginfo(),
-            "clients": client.info("clients"),
-            "stats": {
-                name: value
-                for name, value in client.info("stats").items()
-                if name in {"total_connections_received", "total_commands_processed", "total_net_input_bytes"}
-            },
-            "calls": {name: value["calls"] for name, value in client.info("commandstats").items()},
-            "pubsub": client.pubsub_channels(),
-            "hash": client.execute_command("HGETALL", "h"),
-            "exec": client.pipeline().get("k").execute(),
-            "size": client.dbsize(),
-            "errors": client.info("errorstats"),
-        }
-    replies["info"] = {k: v for k, v in replies["info"].items() if k not in moving}
-    replies["list"] = [{k: v for k, v in each.items() if k not in moving} for each in replies["list"]]
-    replies["recorded"] = [(each.words, each.database, each.client) for each in recording]
-    return replies
+        replies = {name: look(client) for name, look in LOOKS.items()}
+    return comparable(replies, recording)
 
 
 def taken(client: redis.Redis) -> Any:
-    """Take a connection out of the pool; before 5.3 redis-py wanted to know for which command."""
-    version = tuple(map(int, redis.__version__.split(".")[:2]))
-    return client.connection_pool.get_connection(*(("_",) if version < (5, 3) else ()))
+    """Take a connection out of the pool."""
+    return client.connection_pool.get_connection(*TAKING)
 
 
 def met(client: redis.Redis) -> Any:
@@ -178,17 +152,8 @@ def half(client: redis.Redis) -> None:
     client.connection_pool.release(connection)
 
 
-ACTS: dict[str, Callable[[redis.Redis], Any]] = {
-    "data": lambda c: c.set("k", "v"),
-    "select": lambda c: c.execute_command("SELECT", 5),
-    "name": lambda c: c.client_setname("other"),
-    "information": lambda c: c.execute_command("CLIENT", "SETINFO", "LIB-NAME", "other"),
-    "resp2": lambda c: c.execute_command("HELLO", 2),
-    "resp3": lambda c: c.execute_command("HELLO", 3),
-    "multi": lambda c: c.execute_command("MULTI"),
-    "watch": lambda c: c.execute_command("WATCH", "k"),
+ACTS: dict[str, Callable[[redis.Redis], Any]] = COMMON | {
     "a pipeline that watches": lambda c: c.pipeline().watch("k"),
-    "tracking": lambda c: c.execute_command("CLIENT", "TRACKING", "ON"),
     "broadcasts": lambda c: c.execute_command("CLIENT", "TRACKING", "ON", "BCAST"),
     "subscription": subscribe,
     "a raw subscription": lambda c: unheard(c, "SUBSCRIBE", "c"),
@@ -196,21 +161,12 @@ ACTS: dict[str, Callable[[redis.Redis], Any]] = {
     "replies off": lambda c: unheard(c, "CLIENT", "REPLY", "OFF"),
     "a reply that nobody reads": lambda c: raw(c, "PING"),
     "half a command": half,
-    "no evict": lambda c: c.client_no_evict("ON"),
-    "no touch": lambda c: c.client_no_touch("ON"),
-    "reset": lambda c: c.execute_command("RESET"),
-    "readonly": lambda c: c.execute_command("READONLY"),
     "monitor": lambda c: c.execute_command("MONITOR"),
     "pause": lambda c: unheard(c, "CLIENT", "PAUSE", "1000000", "WRITE"),
     "an error": lambda c: c.lpush("k", "a") and c.get("k"),
     "another user": lambda c: (c.acl_setuser("u", enabled=True, nopass=True, categories=["+@all"]), c.auth("u", "u")),
-    "control": lambda c: c.execute_command("DEBUG", "CONTROL"),
     "quit": lambda c: c.execute_command("QUIT"),
-    "kill": lambda c: c.client_kill_filter(_type="normal", skipme=False),
     "close": lambda c: c.close(),
-    "disconnect": lambda c: c.connection_pool.disconnect(),
-    "no clients": lambda c: c.config_set("maxclients", 1),
-    "a password": lambda c: c.config_set("requirepass", "secret"),
 }  # fmt: skip
 
 

@@ -11,13 +11,13 @@ import redis
 import redis.asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sessions import ACTS as COMMON
+from support.sessions import LOOKS, RESP3, TAKING, WAYS, comparable
 
 from rillet.testing import LoopServer
 from rillet.testing.clients import close
 
 WAIT = 60  # seconds; for what comes at once
-RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
-WAYS = [{}, RESP3 and {"protocol": 2}, {"db": 3, "client_name": "me", "decode_responses": True} | RESP3]
 
 
 def running(test, **directives):
@@ -38,10 +38,19 @@ def place(client: Any) -> Any:
     return writer and writer.get_extra_info("sockname")
 
 
+async def keeps(server: LoopServer, **options: Any) -> bool:
+    """Return True if a new client has the same connection after a reset."""
+    client = server.client(**options)
+    assert await client.ping()
+    before = place(client)
+    await server.reset()
+    assert await client.ping()
+    return place(client) == before
+
+
 async def met(client: Any) -> Any:
     """Take a connection out of the pool that the server has accepted; before redis-py 5 a new one says nothing."""
-    version = tuple(map(int, redis.__version__.split(".")[:2]))
-    connection = await client.connection_pool.get_connection(*(("_",) if version < (5, 3) else ()))
+    connection = await client.connection_pool.get_connection(*TAKING)
     if not connection.greeting:
         await connection.send_command("PING")
         await connection.read_response()
@@ -93,17 +102,8 @@ def left(thing: Any) -> Any:
     return thing
 
 
-ACTS: dict[str, Any] = {
-    "data": lambda c: c.set("k", "v"),
-    "select": lambda c: c.execute_command("SELECT", 5),
-    "name": lambda c: c.client_setname("other"),
-    "information": lambda c: c.execute_command("CLIENT", "SETINFO", "LIB-NAME", "other"),
-    "resp2": lambda c: c.execute_command("HELLO", 2),
-    "resp3": lambda c: c.execute_command("HELLO", 3),
-    "multi": lambda c: c.execute_command("MULTI"),
-    "watch": lambda c: c.execute_command("WATCH", "k"),
+ACTS: dict[str, Any] = COMMON | {
     "a pipeline that watches": lambda c: left(c.pipeline()).watch("k"),
-    "tracking": lambda c: c.execute_command("CLIENT", "TRACKING", "ON"),
     "broadcasts": read_push,
     "subscription": lambda c: left(c.pubsub()).subscribe("c"),
     "a raw subscription": lambda c: raw(c, "SUBSCRIBE", "c"),
@@ -114,48 +114,19 @@ ACTS: dict[str, Any] = {
     "a blocked read that nobody waits for": lambda c: raw(c, "BLPOP", "q", "0"),
     "a cancelled read": cancelled,
     "half a command": half,
-    "no evict": lambda c: c.client_no_evict("ON"),
-    "no touch": lambda c: c.client_no_touch("ON"),
-    "reset": lambda c: c.execute_command("RESET"),
-    "readonly": lambda c: c.execute_command("READONLY"),
     "monitor": lambda c: raw(c, "MONITOR"),
     "pause": lambda c: raw(c, "CLIENT", "PAUSE", "1000000", "WRITE"),
     "an error": lambda c: c.incr("k", 2**70),
-    "control": lambda c: c.execute_command("DEBUG", "CONTROL"),
     "quit": lambda c: raw(c, "QUIT"),
-    "kill": lambda c: c.client_kill_filter(_type="normal", skipme=False),
     "close": close,
-    "disconnect": lambda c: c.connection_pool.disconnect(),
-    "no clients": lambda c: c.config_set("maxclients", 1),
-    "a password": lambda c: c.config_set("requirepass", "secret"),
 }
 
 
 async def seen(server: LoopServer, client: Any) -> dict[str, Any]:
     """Return all that a client can see of its session and of the clients of its server."""
-    moving = {"id", "addr", "laddr", "fd", "age", "idle", "tot-mem", "tot-net-out"}
-    stats = {"total_connections_received", "total_commands_processed", "total_net_input_bytes"}
     with server.recording() as recording:
-        replies = {
-            "info": await client.client_info(),
-            "list": await client.client_list(),
-            "name": await client.client_getname(),
-            "user": await client.acl_whoami(),
-            "redirect": await client.client_getredir(),
-            "tracking": await client.client_trackinginfo(),
-            "clients": await client.info("clients"),
-            "stats": {name: value for name, value in (await client.info("stats")).items() if name in stats},
-            "calls": {name: value["calls"] for name, value in (await client.info("commandstats")).items()},
-            "pubsub": await client.pubsub_channels(),
-            "hash": await client.execute_command("HGETALL", "h"),
-            "exec": await client.pipeline().get("k").execute(),
-            "size": await client.dbsize(),
-            "errors": await client.info("errorstats"),
-        }
-    replies["info"] = {k: v for k, v in replies["info"].items() if k not in moving}
-    replies["list"] = [{k: v for k, v in each.items() if k not in moving} for each in replies["list"]]
-    replies["recorded"] = [(each.words, each.database, each.client) for each in recording]
-    return replies
+        replies = {name: await look(client) for name, look in LOOKS.items()}
+    return comparable(replies, recording)
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
@@ -312,24 +283,14 @@ async def connect_as_usual(connection: Any) -> None:
 )
 def test_a_client_whose_connection_does_more_connects_again(options):
     async def test(server):
-        client = server.client(**options)
-        await client.ping()
-        before = place(client)
-        await server.reset()
-        assert await client.ping()
-        assert place(client) != before
+        assert not await keeps(server, **options)
 
     running(test)
 
 
 def test_a_server_without_client_setinfo_keeps_it():
     async def test(server):
-        client = server.client()
-        assert await client.ping()
-        before = place(client)
-        await server.reset()
-        assert await client.ping()
-        assert place(client) == before
+        assert await keeps(server)
 
     running(test, compat_version="7.0")
 
@@ -364,12 +325,7 @@ def test_a_subscriber_hears_its_messages_after_a_reset():
 
 def test_by_tcp_it_connects_again():
     async def test(server):
-        client = server.client(connection_class=redis.asyncio.Connection)
-        await client.ping()
-        before = place(client)
-        await server.reset()
-        assert await client.ping()
-        assert place(client) != before
+        assert not await keeps(server, connection_class=redis.asyncio.Connection)
 
     running(test)
 
