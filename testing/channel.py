@@ -126,7 +126,8 @@ class Channel(asyncio.Transport):
         self.timeout = timeout
         self.ended = False
         self._pid = os.getpid()
-        self._arrived: deque[bytes] = deque()  # for the client
+        # For the client; views where it has read a part: copying the rest each time took 8 times the cost of TCP for 10 MB.
+        self._arrived: deque[bytes | memoryview] = deque()
         self._sent: deque[bytes] = deque()  # bytes that the server has not received yet
         self._written = self._read = 0  # bytes; only one side changes each
         self._is_reading = True
@@ -210,18 +211,18 @@ class Channel(asyncio.Transport):
         arrived = self._arrived
         if not arrived and not self._wait(self.timeout):
             return b""
-        data = arrived.popleft()
         if keep:
-            arrived.appendleft(data)
-            return data[:size]
+            return bytes(arrived[0][:size])
+        data = arrived.popleft()
         if len(data) > size:
-            arrived.appendleft(data[size:])
-            data = data[:size]
+            view = memoryview(data)
+            arrived.appendleft(view[size:])
+            data = view[:size]
         self._read += len(data)
         if self._is_full and self._written - self._read <= _LOW:
             self._is_full = False
             self.loop.call_soon_threadsafe(self._go_on)
-        return data
+        return bytes(data)
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for data; return False at the end.

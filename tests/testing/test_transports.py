@@ -20,7 +20,8 @@ import redis
 from support.until import until
 
 import rillet.testing
-from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals
+from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals, dial
+from rillet.testing.control import encode
 from rillet.testing.turn_loop import TurnLoop
 
 HISTORIES = int(os.environ.get("RILLET_HISTORIES", "60"))
@@ -283,6 +284,21 @@ def test_a_client_by_tcp_gets_replies_that_its_socket_does_not_take_at_once(serv
         client.set("k", value)
         assert client.get("k") == value
         assert client.ping()
+
+
+def test_a_large_reply_is_read_in_pieces_without_copies_of_the_rest(server):
+    value = os.urandom(1 << 20)
+    server.client().set("k", value)
+    sock = dial(server._server, 60)
+    sock.sendall(encode(b"GET", b"k"))
+    pieces = [sock.recv(4096)]
+    [rest] = sock.channel._arrived
+    while sum(map(len, pieces)) < len(value) + len("$1048576\r\n\r\n"):
+        assert sock.channel._arrived[0].obj is rest.obj
+        assert sock.recv(100, socket.MSG_PEEK) == bytes(sock.channel._arrived[0][:100])
+        pieces.append(sock.recv(30_000))
+    assert b"".join(pieces) == b"$1048576\r\n" + value + b"\r\n"
+    sock.close()
 
 
 def test_a_class_of_the_users_own_keeps_its_socket(server):
