@@ -194,7 +194,7 @@ class Presence:
         """Follow the master of the shard, or become its master, as the topology says."""
         replication, master = self._server.replication, self.node.shard.master
         if replication.failover.active:
-            # The topology follows the failover; a successor that is gone would leave the writes in the pause for ever.
+            # The topology follows the failover; a successor that is gone would hold the writes until the timeout.
             if master is self.node and not self._topology.reaches(self.node, self._successor):
                 replication.failover.abort("the replica is gone")
             return

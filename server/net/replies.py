@@ -43,7 +43,7 @@ class Replies:
         # The replies with their connections, in the order in which they were created.
         self.held: list[tuple[Connection, bytes]] = []
         # How many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
-        # the next turn decides anew. Always 0 with an append-only file.
+        # the next turn decides again. Always 0 with an append-only file.
         self.at_once = _FEW
         # The millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
         self.since = UNSCHEDULED

@@ -141,7 +141,7 @@ def unheard(client: redis.Redis, *words: str) -> None:
 
 def subscribe(client: redis.Redis) -> None:
     pubsub = client.pubsub()
-    pubsub.subscribe("c")  # it reads no reply, and connects anew if there is one from before
+    pubsub.subscribe("c")  # it reads no reply, and connects again if there is one from before
     if not pubsub.connection.greeting:
         pubsub.parse_response()  # as for `met`
 
