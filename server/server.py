@@ -239,8 +239,6 @@ class Server:
         """Whether a script or a function is running."""
         return self.scripting_if_used is not None and self.scripting_if_used.run is not None
 
-    # Lifecycle
-
     def run(
         self,
         on_ready: Callable[[], None] | None = None,
@@ -291,8 +289,11 @@ class Server:
         if self.handles_signals and not fit_clients(config, self.log):  # the process is the server's own
             return False
         warn_without_effect(self, *WITHOUT_EFFECT)
-        if not self._start_users():
-            return False
+        if config.users or config.aclfile:
+            from ..commands.acl.handlers import start_users
+
+            if not start_users(self):
+                return False
         if not await self.listeners.open():
             return False
         self.log.notice(f"Running mode={self.mode}, port={config.port}.")
@@ -326,20 +327,6 @@ class Server:
                 self.log.notice(f"Ready to accept connections {kind}")
         waits = " in read-only mode. Waiting for MASTER <-> REPLICA sync" if config.replicaof else ""
         notify(self.supervisor, self.log, f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
-        return True
-
-    def _start_users(self) -> bool:
-        """Create the users that redis.conf or the ACL file declares; return False if that fails (the log says why)."""
-        if not self.config.users and not self.config.aclfile:
-            return True
-        from ..commands.acl.file import AclFileError
-        from ..commands.acl.handlers import start_users
-
-        try:
-            start_users(self)
-        except AclFileError as error:
-            self.log.warning(str(error))
-            return False
         return True
 
     async def shutdown(self) -> None:

@@ -177,26 +177,31 @@ def load_users(server: Server) -> None:
     _changed(server, server.users)
 
 
-def start_users(server: Server) -> None:
+def start_users(server: Server) -> bool:
     """At the start, create the users that redis.conf declares, or load the ACL file.
 
-    Raises AclFileError: the text says why the server cannot start with them.
+    Return False if the server cannot start with them; the log says why.
     """
     config = server.config
     if config.aclfile and config.users:
-        raise acl_file.AclFileError(
-            b"Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
-            b"invalid. This setup is very likely to lead to configuration errors and security holes, please "
-            b"define either an ACL file or declare users directly in your redis.conf, but not both."
+        server.log.warning(
+            "Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
+            "invalid. This setup is very likely to lead to configuration errors and security holes, please "
+            "define either an ACL file or declare users directly in your redis.conf, but not both."
         )
-    acl_file.configure(server.users, config.users, all_channels=_all_channels(server))
-    if config.aclfile:
-        try:
+        return False
+    try:
+        acl_file.configure(server.users, config.users, all_channels=_all_channels(server))
+    except acl_file.AclFileError as error:
+        server.log.warning(str(error))
+        return False
+    try:
+        if config.aclfile:
             load_users(server)
-        except acl_file.AclFileError as error:
-            raise acl_file.AclFileError(
-                b"Aborting Rillet startup because of ACL errors: " + error.text
-            ) from None
+    except acl_file.AclFileError as error:
+        server.log.warning(f"Aborting Rillet startup because of ACL errors: {error}")
+        return False
+    return True
 
 
 @handles(specs.ACL_LOG)
