@@ -114,8 +114,7 @@ class Failover:
         self._clear()
 
     def _clear(self) -> None:
-        self._cancel_timer()
-        self.state, self._target, self._forced = NONE, None, False
+        self.stop()
         self._server.pause.release_writes(self)
 
     def _cancel_timer(self) -> None:
@@ -126,7 +125,8 @@ class Failover:
     def stop(self) -> None:
         """Forget the failover, because the server stops or is reset."""
         self._cancel_timer()
-        self.state, self._target, self._forced = NONE, None, False
+        self.state, self._target = NONE, None
+        self._forced = self._limits_all = False
 
 
 def _name(target: tuple[bytes, int]) -> str:

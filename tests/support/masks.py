@@ -5,7 +5,8 @@ A mask is `kind:path`. Kinds:
     ms    a time or an age: a number that is not negative becomes `<ms>`; -1 (never) stays
     id    a value the server made up (an automatic stream ID, a client ID): the n-th one seen becomes
           `<id:n>`, in this reply and in every later one
-    sec   seconds left: a number above 0 is rounded up to tens, as a busy machine loses some between two commands
+    sec   seconds left: a number above 0 is rounded up to tens, as a busy machine loses some between two commands;
+          above a million it is what is left until a date, which may be at any second of ten: to 100,000
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
     lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
 
@@ -62,7 +63,9 @@ def round_seconds(node: Node) -> Node:
         return replace(node, children=tuple(map(round_seconds, node.children)))
     if node.is_null or not node.value.isdigit():
         return node
-    return node.with_value(b"%d" % (-(-int(node.value) // 10) * 10))
+    seconds = int(node.value)
+    unit = 10 if seconds <= 1_000_000 else 100_000
+    return node.with_value(b"%d" % (-(-seconds // unit) * unit))
 
 
 def sort_elements(node: Node) -> Node:

@@ -31,7 +31,7 @@ Database: awaited due encodings entries expires frequencies meter scan_order unt
 Deadlines: heap when
 Delays: _waits
 Eviction: _buffers _exceeded_since _pool _turn out_of_memory
-Failover: _forced _target _timer state
+Failover: _forced _limits_all _target _timer state
 Faults: _due _of_commands active
 Functions: _libraries _loading loading_since made
 Keyspace: behind by_modification dirty expired expired_fields expired_fields_in_cycle expired_in_cycle expiring
