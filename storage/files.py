@@ -18,7 +18,7 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def silent(_text: str) -> None:
-    """Discard a log line."""
+    """Discard a log line: the default where a caller may pass a function that logs."""
 
 
 class FileOperations:

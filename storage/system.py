@@ -1,4 +1,4 @@
-"""The features of the operating system; all code that depends on the system uses this module.
+"""The features of the operating system. All code that differs between POSIX and Windows is here.
 
 ``HERE`` is the current system. Tests replace it by the other one.
 """

@@ -19,7 +19,10 @@ _UNCHANGED: Final = (
 
 
 class AclFileError(Exception):
-    """The file cannot be used and nothing was changed; ``text`` is the message of Redis."""
+    """The ACL file, or a ``user`` line of redis.conf, cannot be used.
+
+    Nothing was changed; ``text`` is the message of Redis.
+    """
 
     def __init__(self, text: bytes) -> None:
         super().__init__(os.fsdecode(text))

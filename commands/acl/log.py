@@ -80,7 +80,10 @@ class AclLog:
 
     @property
     def size(self) -> int:
-        """The approximate bytes of its entries, whose subjects clients choose."""
+        """The approximate bytes of the log.
+
+        Memory statistics count them, because clients choose the names in it.
+        """
         return sum([_ENTRY_BYTES + len(entry.subject) + len(entry.username) for entry in self.entries])
 
     def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:

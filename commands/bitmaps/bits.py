@@ -71,7 +71,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETBIT)
 def getbit(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a bit, 0 or 1; 0 beyond the end of the string."""
+    """Reply with the bit at an offset, 0 or 1; 0 beyond the end of the string."""
     offset = parse_offset(client, args[2])
     value = read_string(client, args[1]) or b""
     at = offset >> 3

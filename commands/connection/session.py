@@ -162,7 +162,7 @@ def reset(client: Client, _args: list[bytes]) -> bytes:
 
 
 def leave_modes(client: Client) -> None:
-    """Return a client to its state after connecting, except for protocol, login and name."""
+    """End all modes of a client (MULTI, subscriptions, tracking …); its protocol, login and name stay."""
     server = client.server
     client.monitor = False
     server.clients.monitors.discard(client)

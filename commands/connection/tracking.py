@@ -64,7 +64,7 @@ class TrackingTable:
 
     @property
     def total_prefixes(self) -> int:
-        """INFO tracking_total_prefixes."""
+        """INFO tracking_total_prefixes: the different prefixes that broadcasting clients have registered."""
         return len(self._prefixes)
 
     # On and off
@@ -141,10 +141,10 @@ class TrackingTable:
             self._invalidate_readers(next(iter(self._readers)), None)
 
     def invalidate(self, database: Database, key: bytes, by_time: bool) -> None:
-        """After a change of a key, send or collect invalidations: the hook ``Keyspace.on_modified``.
+        """After a change of a key, send or collect invalidation messages: the hook ``Keyspace.on_modified``.
 
-        With NOLOOP, a client gets no message about its own changes. These do not include the pop of a blocked client that
-        its command serves, nor, with BCAST, changes by its scripts and by expiry.
+        With NOLOOP, a client gets no message about its own changes. These do not include the pop of a blocked
+        client that its command serves, nor, with BCAST, changes by its scripts and by expiry.
 
         Args:
             database: not used; tracking ignores databases.

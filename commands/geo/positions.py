@@ -23,7 +23,7 @@ _ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
 
 
 def parse_unit(word: bytes) -> float:
-    """Return how many metres a unit (m, km, ft, mi) has; raise ReplyError for another one."""
+    """Return the number of metres in a unit of length (m, km, ft, mi); raise ReplyError for any other word."""
     metres = _METRES.get(word.upper())
     if metres is None:
         raise ReplyError(_UNITS)
@@ -43,7 +43,7 @@ def parse_place(longitude: bytes, latitude: bytes, *, rounds: bool) -> Place:
 
 
 def coordinates(place: Place, client: Client) -> bytes:
-    """Encode a position as an array of longitude and latitude."""
+    """Encode a position as a reply: an array of longitude and latitude."""
     return b"*2\r\n" + b"".join([_number(value, client) for value in place])
 
 

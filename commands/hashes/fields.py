@@ -56,7 +56,7 @@ def hmset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSETNX)
 def hsetnx(client: Client, args: list[bytes]) -> bytes:
-    """Set a field that is missing; reply 1 if it was set, else 0."""
+    """Set a field of a hash if it is missing; reply 1 if it was set, else 0."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is not None and find_field(client.db, name, value, args[2]) is not None:
@@ -68,7 +68,7 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
 
 
 def present_hash(client: Client, name: bytes, value: Hash | None) -> Hash:
-    """Return the hash, or a new one if it is missing or its last field has just expired."""
+    """Return the hash to write into, or a new one if there is none or its last field has just expired."""
     return value if value is not None and value.fields else make_hash(client, name)
 
 
@@ -88,7 +88,7 @@ def hget(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HMGET)
 def hmget(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the values in order, null for a missing field."""
+    """Reply with the values of the named fields in order, null for a missing field."""
     value = client.read_value(args[1], Hash)
     null = replies.null(client.resp)
     if value is None:
@@ -115,7 +115,7 @@ def _visible(client: Client, name: bytes) -> dict[bytes, bytes]:
 
 @handles(specs.HGETALL)
 def hgetall(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of field to value."""
+    """Reply with all fields and values of a hash, as a map."""
     fields = _visible(client, args[1])
     return replies.map_header(len(fields), client.resp) + b"".join(
         [b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(text), text) for name, text in fields.items()]
@@ -124,19 +124,19 @@ def hgetall(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HKEYS)
 def hkeys(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the fields without their values."""
+    """Reply with all fields of a hash, without their values."""
     return replies.bulk_array(_visible(client, args[1]))
 
 
 @handles(specs.HVALS)
 def hvals(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the values without their fields."""
+    """Reply with all values of a hash, without their fields."""
     return replies.bulk_array(_visible(client, args[1]).values())
 
 
 @handles(specs.HLEN)
 def hlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of fields, including expired ones that are not deleted yet."""
+    """Reply with the number of fields of a hash, including expired ones that are not deleted yet."""
     value = client.read_value(args[1], Hash)
     return replies.ZERO if value is None else replies.integer(len(value.fields))
 
@@ -160,7 +160,7 @@ def hstrlen(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HDEL)
 def hdel(client: Client, args: list[bytes]) -> bytes:
-    """Delete fields; reply with the number of deleted ones."""
+    """Delete fields of a hash; reply with the number of deleted ones."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is None:

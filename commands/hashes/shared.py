@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_hash(client: Client, key: bytes) -> Hash:
-    """Store a new, empty hash at a missing key and return it; the caller adds fields at once."""
+    """Store a new, empty hash at a missing key and return it; the caller must add a field at once."""
     value = Hash()
     client.db.add(key, value)
     return value

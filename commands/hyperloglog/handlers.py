@@ -56,7 +56,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
 
 @handles(specs.PFADD)
 def pfadd(client: Client, args: list[bytes]) -> bytes:
-    """Add elements to a counter; reply 1 if it was created or its registers changed, else 0."""
+    """Add elements to a HyperLogLog; reply 1 if it was created or its registers changed, else 0."""
     data = write_string(client, args[1])
     counter = _open(client, data)
     if data is not None:
@@ -76,9 +76,9 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFCOUNT)
 def pfcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the estimated number of distinct elements, of one counter or of the union of several.
+    """Reply with the estimated number of distinct elements of one HyperLogLog, or of the union of several.
 
-    A single counter caches its estimate, which changes the key.
+    The estimate of a single one is cached in its string, which changes the key.
     """
     name = args[1]
     try:
@@ -108,7 +108,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFMERGE)
 def pfmerge(client: Client, args: list[bytes]) -> bytes:
-    """Merge the counters into the first one; reply OK."""
+    """Merge HyperLogLogs into the first key; reply OK."""
     try:
         found = [found for name in args[1:] if (found := _registers(client, name)) is not None]
         counter = _open(client, write_string(client, args[1]))

@@ -51,5 +51,5 @@ class ScanOptions:
 
 
 def page(cursor: int, elements: Sequence[bytes]) -> bytes:
-    """Encode the reply of HSCAN, SSCAN or ZSCAN: ``[next cursor, [elements]]``."""
+    """Encode the reply of HSCAN, SSCAN or ZSCAN, one page of elements: ``[next cursor, [elements]]``."""
     return b"*2\r\n" + replies.bulk(b"%d" % cursor) + replies.bulk_array(elements)

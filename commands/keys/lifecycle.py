@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def delete(client: Client, name: bytes) -> None:
-    """Delete an existing key, signal watchers and subscribers, and count one change. The caller propagates."""
+    """Delete an existing key for a command, signal watchers and subscribers, and count one change.
+
+    The caller propagates.
+    """
     delete_from(client.db, name)
 
 

@@ -22,7 +22,7 @@ _FIRST_OPTION: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The request of MIGRATE."""
+    """A parsed MIGRATE: the target, the keys and the options."""
 
     host: str
     port: int  # negative if it is out of range, so that the connection fails

@@ -12,7 +12,7 @@ UNCOUNTED = frozenset(("blpop", "brpop", "blmove", "brpoplpush"))
 
 
 def of_one_key(argv: list[bytes], key: bytes) -> list[bytes]:
-    """Return the words of a blocking command as if it named only ``key``."""
+    """Return the words of a blocking command (BLPOP …) as if the client had named only ``key``."""
     name = argv[0].upper()
     if name in _SEVERAL_KEYS:
         return [argv[0], key, argv[-1]]

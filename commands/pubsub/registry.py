@@ -114,7 +114,7 @@ class PubSub:
             names.clear()
 
     def drop(self, registry: Subscribers, name: bytes, client: Client) -> None:
-        """Remove a client from the subscribers of a name in one of the registries; the client's own list is not changed."""
+        """Remove a client from the subscribers of a channel or pattern; the client's own list is not changed."""
         there = registry[name]
         del there[client]
         client.names_bytes -= len(name) + SUBSCRIPTION_BYTES

@@ -47,7 +47,7 @@ class Transaction:
 
 
 class Tracking:
-    """The tracking options of one client."""
+    """The options of CLIENT TRACKING for one client."""
 
     __slots__ = ("bcast", "broken_redirect", "caching", "noloop", "optin", "optout", "prefixes", "redirect")
 
@@ -190,7 +190,7 @@ class Client:
 
     @property
     def is_subscriber(self) -> bool:
-        """Whether it subscribes to any channel, pattern or shard channel."""
+        """Whether the client subscribes to any channel, pattern or shard channel."""
         return bool(self.channels or self.patterns or self.shard_channels)
 
     @property
@@ -200,12 +200,12 @@ class Client:
 
     @property
     def query_buffer(self) -> int:
-        """Bytes of its requests that are not parsed yet."""
+        """Bytes of the client's requests that are not parsed yet."""
         return 0
 
     @property
     def expected(self) -> int:
-        """Bytes that a long argument still lacks; as in Redis, they count as memory although they have not arrived."""
+        """Bytes that an incomplete long argument still lacks; as in Redis, they already count as memory."""
         return 0
 
     @property
@@ -235,7 +235,7 @@ class Client:
 
     @property
     def listed_bytes(self) -> int:
-        """The approximate bytes of names that the server stores for it: its own, watched keys, channels and prefixes."""
+        """The approximate bytes of names stored for the client: its own, watched keys, channels and prefixes."""
         tracking = self.tracking
         prefixes = sum(map(len, tracking.prefixes)) if tracking is not None else 0
         watched = self.watched_bytes + _WATCHED_BYTES * len(self.watched)
@@ -243,7 +243,7 @@ class Client:
 
     @property
     def is_replica(self) -> bool:
-        """Whether it is a replica of this server: it has sent PSYNC or SYNC."""
+        """Whether the client is a replica of this server: it has sent PSYNC or SYNC."""
         return self.replica is not None and self.replica.is_replica
 
     # The state
@@ -279,13 +279,13 @@ class Client:
         """Leave the waiting state; the caller calls ``resume`` or ``answer`` next. A closing client stays CLOSING."""
 
     def take_turn(self) -> None:
-        """Run waiting commands for one slice of time; ``Server.turns`` calls this."""
+        """Run waiting commands for one slice of time, the client's turn; ``Server.turns`` calls this."""
 
     def resume(self) -> None:
         """Schedule the commands that arrived while the client waited."""
 
     def answer(self, reply: bytes) -> None:
-        """Send the encoded reply of a command that was blocked, unless CLIENT REPLY suppresses it, and resume the client."""
+        """Send a blocked command's encoded reply, unless CLIENT REPLY suppresses it, and resume the client."""
 
     # Data, with the checks that every command shares
 
@@ -345,7 +345,10 @@ class Client:
 
     @property
     def may_block(self) -> bool:
-        """Whether its commands may block. In EXEC and for internal clients they reply at once as on timeout."""
+        """Whether the client's commands may block.
+
+        In EXEC and for internal clients they reply at once as on timeout.
+        """
         return not self.in_exec and not self.trusted
 
 
@@ -355,7 +358,7 @@ def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
 
 
 def propagate_where_known(client: Client, words: Sequence[bytes], since: tuple[int, int]) -> None:
-    """Propagate a command that the version ``since`` introduced; older replicas receive one that does nothing there."""
+    """Propagate a command that the version ``since`` introduced; replicas that do not know it skip it."""
     client.propagate_with_downgrade(words, [where_known(words)] if needs_downgrade(client, since) else None)
 
 

@@ -20,7 +20,7 @@ class Reason(enum.IntEnum):
 
     @property
     def word(self) -> bytes:
-        """The reason as in ACL LOG."""
+        """The denial's reason as ACL LOG shows it: ``command``, ``key`` or ``channel``."""
         return self.name.lower().encode()
 
 
@@ -53,7 +53,7 @@ _NO_LONGER: Final = {
 
 
 def refusal(denial: Denial, user: bytes, compat: Compat) -> bytes:
-    """Return the text of the error (NOPERM) for a denied command, in the words of a version."""
+    """Return the text of the NOPERM error for a denied command, as a version of Redis words it."""
     if not compat.details_acl_denials:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)

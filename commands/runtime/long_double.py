@@ -65,13 +65,13 @@ def parse(text: bytes) -> Fraction:
 
 
 def add(first: Fraction, second: Fraction) -> Fraction:
-    """Return the sum, rounded as the processor does; raise NotFiniteError on overflow."""
+    """Return the sum of two numbers, rounded as x86 rounds it; raise NotFiniteError on overflow."""
     total = first + second
     return -_rounded(-total) if total < 0 else _rounded(total)
 
 
 def format_fixed(number: Fraction) -> bytes:
-    """Format with up to 17 digits after the point, without trailing zeros and never with an exponent."""
+    """Format a number with up to 17 digits after the point, without trailing zeros or an exponent."""
     scaled = round(abs(number) * 10**_FRACTION_DIGITS)
     whole, fraction = divmod(scaled, 10**_FRACTION_DIGITS)
     text = _decimal(whole)

@@ -1,4 +1,4 @@
-"""The sizes and thresholds by which a server divides its work; only ``entry_bytes`` shows in replies."""
+"""The sizes by which a server cuts long work into steps; only ``entry_bytes`` shows in replies."""
 
 from __future__ import annotations
 

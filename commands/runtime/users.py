@@ -50,7 +50,7 @@ class RuleError(Exception):
 
 
 class Selector:
-    """A set of permissions; a single selector of the user must allow the whole command."""
+    """One set of permissions of a user (ACL selectors): a command runs if a single selector allows all of it."""
 
     def __init__(self, *, all_channels: bool = False) -> None:
         self.commands: set[str] = set()  # full names that are allowed, containers included
@@ -276,7 +276,7 @@ class Selector:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether it allows every command with all keys and channels."""
+        """Whether the selector allows every command with all keys and channels."""
         return self.all_keys and self.all_channels and len(self.commands) == len(EVERY_MODE)
 
 
@@ -288,11 +288,9 @@ def _any_fits(matchers: list[Matcher], name: bytes) -> bool:
 
 
 def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tuple[str, ...]:
-    """Return the flags of a key in this call; options may change them (SET … GET, BITFIELD).
+    """Return the flags of a key in one call of a command; options may change them (SET … GET, BITFIELD).
 
-    Args:
-        flags: the flags of the key spec.
-        command: the command.
+    Args: flags: the flags of the key spec. command: the command.
     """
     if "variable_flags" not in flags:
         return flags
@@ -456,7 +454,7 @@ class User:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients may use it without a password (as with ``default``)."""
+        """Whether clients may log in as this user without a password (as with ``default`` at first)."""
         return self.enabled and self.nopass
 
     # Text
@@ -499,7 +497,10 @@ class User:
         )
 
     def may_read_every_key(self) -> bool:
-        """Return True if the user may read keys that are known only at run time (SORT … BY and GET)."""
+        """Return True if the user may read all keys.
+
+        SORT … BY and GET require that, because they read any key.
+        """
         return any(
             selector.all_keys
             or any(read and pattern == b"*" for pattern, (read, _) in selector.patterns.items())
@@ -512,7 +513,7 @@ class User:
         return any(selector.all_channels or selector.channels for selector in self.selectors)
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Return True if the user may still subscribe to all these channels and patterns."""
+        """Return True if the user, after ACL SETUSER, may still subscribe to all these channels and patterns."""
         return all(
             any(selector.allows_channel(channel, is_pattern=False) for selector in self.selectors)
             for channel in channels

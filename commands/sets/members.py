@@ -36,7 +36,7 @@ def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
 
 @handles(specs.SADD)
 def sadd(client: Client, args: list[bytes]) -> bytes:
-    """Add members; reply with the number of new ones."""
+    """Add members to a set; reply with the number of new ones."""
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -64,7 +64,7 @@ def sadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SREM)
 def srem(client: Client, args: list[bytes]) -> bytes:
-    """Remove members; reply with the number of removed ones."""
+    """Remove members from a set; reply with the number of removed ones."""
     name = args[1]
     members = client.write_value(name, Set)
     if members is None:
@@ -133,7 +133,7 @@ def smismember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCARD)
 def scard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members; 0 for a missing key."""
+    """Reply with the number of members of a set; 0 for a missing key."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None else replies.integer(len(members))
 

@@ -57,7 +57,7 @@ def zadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZINCRBY)
 def zincrby(client: Client, args: list[bytes]) -> bytes:
-    """Add to the score of a member; reply with the new score."""
+    """Add to the score of a member of a sorted set; reply with the new score."""
     if args[2].upper() in _OPTIONS:
         raise ReplyError(SYNTAX)
     return _add(client, args, 2, _INCREMENT)
@@ -150,7 +150,7 @@ def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, c
 
 @handles(specs.ZREM)
 def zrem(client: Client, args: list[bytes]) -> bytes:
-    """Remove members; reply with the number of removed ones."""
+    """Remove members from a sorted set; reply with the number of removed ones."""
     value = client.write_value(args[1], SortedSet)
     if value is None:
         return replies.ZERO
@@ -163,7 +163,7 @@ def zrem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZCARD)
 def zcard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members; 0 for a missing key."""
+    """Reply with the number of members of a sorted set; 0 for a missing key."""
     value = client.read_value(args[1], SortedSet)
     return replies.ZERO if value is None else replies.integer(len(value))
 
@@ -178,7 +178,7 @@ def zscore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZMSCORE)
 def zmscore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with an array of scores, null for a missing member."""
+    """Reply with an array of the scores of the named members, null for a missing member."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null(client.resp)

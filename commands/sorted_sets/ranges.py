@@ -42,7 +42,7 @@ class By(Enum):
 
 
 def parse_range(by: By, low: bytes, high: bytes, compat: Compat, *, reverse: bool = False) -> Range:
-    """Parse the lower and the upper bound of a range.
+    """Parse the lower and the upper bound of a ZRANGE.
 
     Raises ReplyError: a bound is invalid.
 

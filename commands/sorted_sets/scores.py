@@ -36,7 +36,7 @@ def encode_score(client: Client, score: float) -> bytes:
 
 
 def encode_pair(client: Client, score: float, member: bytes) -> bytes:
-    """Encode a member, then its score, without the header of an array."""
+    """Encode a member and its score, one after the other, without the header of an array."""
     return b"$%d\r\n%b\r\n%b" % (len(member), member, encode_score(client, score))
 
 

@@ -120,12 +120,12 @@ class Command:
         self.ours = ours  # no Redis has it: comparisons with real servers leave it out
 
     def replaced(self, **fields: Any) -> Command:
-        """Return a copy with other values of the given fields."""
+        """Return a copy of the record in which the given fields have other values."""
         return Command(**vars(self) | fields)
 
     @property
     def container(self) -> str | None:
-        """The container of a subcommand (``xgroup``), or None."""
+        """The name of the container of a subcommand (``xgroup``); None for other commands."""
         head, bar, _ = self.name.partition("|")
         return head if bar else None
 

@@ -24,7 +24,7 @@ def integer(name: str, token: str | None = None, **more: Any) -> Argument:
 
 
 def double(name: str, token: str | None = None) -> Argument:
-    """Return the node of a floating point number."""
+    """Return the node of a floating-point number."""
     return Argument(name, "double", token)
 
 
@@ -64,7 +64,7 @@ def block(name: str, *parts: Argument, after: str | None = None, since: str | No
 
 
 def silent(argument: Argument) -> Argument:
-    """Return the node without its version in COMMAND DOCS, as Redis leaves out a few."""
+    """Return the node without its version in COMMAND DOCS, which Redis leaves out for a few."""
     return argument._replace(shows_since=False)
 
 

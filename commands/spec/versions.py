@@ -159,7 +159,7 @@ class Compat:
         self.rdb_version = rdb_version_of(number)
 
     def knows(self, since: str) -> bool:
-        """Return True if the emulated version is ``since`` (``8.2`` or ``8.6.2``) or newer."""
+        """Return True if the emulated version of Redis is ``since`` (``8.2`` or ``8.6.2``) or newer."""
         return _number(since) <= self.number
 
 
@@ -176,7 +176,7 @@ def rdb_version_of(number: tuple[int, int]) -> int:
 
 @cache
 def compat_with(version: str) -> Compat:
-    """Return the behaviour of a version, one of VERSIONS such as ``8.2``."""
+    """Return the behaviour of a version of Redis, one of VERSIONS such as ``8.2``."""
     return Compat(version)
 
 

@@ -83,5 +83,5 @@ def require_groups(client: Client, stream: Stream) -> None:
 
 
 def removes_in_steps(client: Client, number: int) -> bool:
-    """Return True if ``number`` pending entries are so many that they are removed in steps, and the client may wait."""
+    """Return True if so many pending entries should be removed in steps, and the client may wait."""
     return number > MANY and client.may_block

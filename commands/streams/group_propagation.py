@@ -33,7 +33,7 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
 
 
 def join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consumer:
-    """Add a consumer to its group, like ``new_consumer``."""
+    """Add an existing consumer object to its group, with the side effects of ``new_consumer``."""
     group.add_consumer(consumer)
     client.db.changed(key)
     client.server.keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)

@@ -44,11 +44,11 @@ HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r
 
 
 class ReadBudget:
-    """The limits of one call, and what all its streams have used of them.
+    """The limits of one XREAD or XREADGROUP (MAXCOUNT, MAXSIZE), and how much of them its streams have used.
 
-    An entry is sent if the reply so far has fewer than MAXCOUNT entries and fewer than MAXSIZE bytes; the first entry
-    is always sent. As in Redis, a key counts before the entries of its stream, and their number after them. So a key
-    that reaches the limit is sent without entries.
+    An entry is sent if the reply so far has fewer than MAXCOUNT entries and fewer than MAXSIZE bytes; the
+    first entry is always sent. As in Redis, a key counts before the entries of its stream, and their number
+    after them. So a key that reaches the limit is sent without entries.
     """
 
     __slots__ = ("_before", "claim", "entries", "max_count", "max_size", "size")
@@ -88,7 +88,7 @@ class ReadBudget:
         self.size += len(_NUMBER % number)
 
     def take_back(self) -> None:
-        """Uncount the key of the current stream: it has no entries, so the reply leaves it out."""
+        """Uncount the key of the current stream: without entries, the reply leaves the stream out."""
         self.size = self._before
 
     def within(self, count: int | None) -> int | None:
@@ -140,7 +140,7 @@ class ReadBudget:
 
 @dataclass(slots=True, eq=False)
 class ReadOptions:
-    """The parsed options before the keys. After parsing, only ``budget`` changes."""
+    """The parsed options of an XREAD or XREADGROUP. After parsing, only ``budget`` changes."""
 
     count: int | None  # the most entries from each stream, None for all
     block: int | None  # milliseconds to wait, 0 for no limit, None to not wait

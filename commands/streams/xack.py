@@ -98,7 +98,7 @@ class NackOptions:
         self.ids = ids  # the IDs as sent; the last IDS wins
 
     def in_pieces(self, args: list[bytes]) -> list[list[bytes]]:
-        """Return commands for replicas of which some do not know XNACK; long lists of IDs are split."""
+        """Return this XNACK as commands that replicas without XNACK can skip; long lists of IDs are split."""
         at = self._number_at
         return where_known_of_many(args[:at], self.ids, args[at + 1 + len(self.ids) :])
 

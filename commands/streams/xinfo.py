@@ -188,7 +188,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
 
 @handles(specs.XINFO_GROUPS)
 def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
-    """Reply with one map per group, by name."""
+    """Reply with an array of one map per group, sorted by name."""
     stream = _existing(client, args)
     require_groups(client, stream)
     resp = client.resp
@@ -212,7 +212,7 @@ def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XINFO_CONSUMERS)
 def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
-    """Reply with one map per consumer, by name; idle and inactive are in milliseconds."""
+    """Reply with an array of one map per consumer, sorted by name; idle and inactive are in milliseconds."""
     stream = _existing(client, args)
     group = stream.groups.get(args[3])
     if group is None:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @handles(specs.INCR, amount=1)
 @handles(specs.DECR, amount=-1)
 def incr(client: Client, args: list[bytes], *, amount: int) -> bytes:
-    """Add 1 or -1 to a number and reply with the result; a missing key counts as 0, and the expiry stays."""
+    """Add 1 or -1 to the number at a key and reply with the sum.
+
+    A missing key counts as 0, and the expiry stays.
+    """
     value = write_string(client, args[1])
     number = (0 if value is None else parse_integer(value)) + amount
     if not INT64_MIN <= number <= INT64_MAX:
@@ -30,13 +33,13 @@ def incr(client: Client, args: list[bytes], *, amount: int) -> bytes:
 
 @handles(specs.INCRBY)
 def incrby(client: Client, args: list[bytes]) -> bytes:
-    """Add to a number; reply with the new one."""
+    """Add an integer to the number at a key; reply with the new one."""
     return incr(client, args, amount=parse_integer(args[2]))
 
 
 @handles(specs.DECRBY)
 def decrby(client: Client, args: list[bytes]) -> bytes:
-    """Subtract from a number; reply with the new one."""
+    """Subtract an integer from the number at a key; reply with the new one."""
     amount = parse_integer(args[2])
     if amount == INT64_MIN:
         raise ReplyError(b"ERR decrement would overflow")

@@ -257,7 +257,7 @@ def setex(client: Client, args: list[bytes], *, command_name: str, seconds: bool
 
 @handles(specs.MGET)
 def mget(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the values in order; null for a missing key and for one of another type."""
+    """Reply with the strings at several keys in order; null for a missing key and for one of another type."""
     null = replies.null(client.resp)
     values = map(client.db.read, args[1:])
     return replies.array([replies.bulk(value) if type(value) is bytes else null for value in values])

@@ -1,4 +1,4 @@
-"""INCRBYFLOAT: apart from INCR, whose servers need not import ``fractions``."""
+"""INCRBYFLOAT. It is apart from INCR, so that most servers need not import ``fractions``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def _finite(text: bytes) -> Fraction | None:
 
 @handles(specs.INCRBYFLOAT)
 def incrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """Add to a number; reply with the new one as a bulk string, the text that is stored and propagated as SET."""
+    """Add a float to the number at a key; reply with the sum as a bulk string, the text that is stored.
+
+    It is propagated as SET.
+    """
     value = write_string(client, args[1])
     present, amount = _finite(b"0" if value is None else value), _finite(args[2])
     if present is None or amount is None:

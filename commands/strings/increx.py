@@ -93,10 +93,10 @@ def _present(value: bytes | None, *, whole: bool) -> Fraction:
 
 @handles(specs.INCREX)
 def increx(client: Client, args: list[bytes]) -> bytes:
-    """Add to a number and set an expiry; reply with the number and with the amount that was added.
+    """Add to the number at a key and set an expiry; reply with the number and with the amount that was added.
 
-    Beyond a bound nothing is added, or with SATURATE only as much as the bound allows. With ENX an existing expiry stays.
-    It is propagated as the equivalent SET; if the expiry is already past, the key is deleted.
+    Beyond a bound nothing is added, or with SATURATE only as much as the bound allows. With ENX an existing
+    expiry stays. It is propagated as the equivalent SET; if the expiry is already past, the key is deleted.
     """
     name, db = args[1], client.db
     options = _Options(Arguments(args, 2), db.keyspace.now)

@@ -79,7 +79,7 @@ def _strings(client: Client, names: list[bytes]) -> list[bytes]:
 
 @handles(specs.LCS)
 def lcs(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the longest common subsequence; with LEN, with its length.
+    """Reply with the longest common subsequence of two strings; with LEN, with its length.
 
     With IDX, reply with a map of ``matches`` (the last one first) and ``len``.
     """

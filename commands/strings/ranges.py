@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @handles(specs.APPEND)
 def append(client: Client, args: list[bytes]) -> bytes:
-    """Append to a string and reply with the new length; appending nothing counts as a change, too."""
+    """Append to the string at a key and reply with the new length; appending nothing counts as a change, too."""
     old = write_string(client, args[1])
     if old is None:
         new = args[2]
@@ -37,13 +37,13 @@ def append(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.STRLEN)
 def strlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the length in bytes; 0 for a missing key."""
+    """Reply with the length of a string in bytes; 0 for a missing key."""
     return replies.integer(len(read_string(client, args[1]) or b""))
 
 
 @handles(specs.GETRANGE, specs.SUBSTR)
 def getrange(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes from one index to another, both included; negative ones count from the end."""
+    """Reply with a string's bytes from one index to another, both included; negative ones count from the end."""
     start, end = parse_integer(args[2]), parse_integer(args[3])
     value = read_string(client, args[1])
     if not value or (start < 0 and end < 0 and start > end):

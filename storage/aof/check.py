@@ -27,7 +27,7 @@ _DIGITS: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?[0-9]+")
 
 @dataclass(slots=True)
 class Verdict:
-    """The result for one file."""
+    """The result of checking one append-only file."""
 
     size: int  # bytes of the file
     good: int  # number of bytes from the start that hold whole commands and whole transactions

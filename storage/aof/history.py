@@ -25,7 +25,7 @@ class Generation:
 
     @property
     def files(self) -> list[FileInfo]:
-        """All its files, oldest first."""
+        """All files of the generation, oldest first."""
         return [*([self.base] if self.base else []), *self.incr]
 
 

@@ -35,7 +35,7 @@ class FileInfo(NamedTuple):
     end_offset: int | None = None
 
     def encode(self) -> bytes:
-        """Return its line in the manifest, with the line end."""
+        """Return the file's line in the manifest, with the line end."""
         line = b"file %s seq %d type %s" % (word_of(os.fsencode(self.name)), self.seq, self.type.encode())
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset

@@ -37,11 +37,11 @@ class End(enum.Enum):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scan:
-    """The commands of a piece.
+    """The commands found in a piece of an append-only file.
 
     `consumed` is the offset after the last command; `needs` is the known minimum length of the next command.
-    `begins` has, for each command, the offset after the previous one; None if all have the usual spelling with
-    nothing between them.
+    `begins` has, for each command, the offset after the previous one; None if all have the usual spelling
+    with nothing between them.
     """
 
     commands: list[list[bytes]]
@@ -132,7 +132,9 @@ class Transactions:
         self._held: list[list[bytes]] = []
 
     def take(self, scan: Scan, start: int) -> list[list[bytes]]:
-        """Return the commands to apply: all so far, except an unclosed MULTI and the commands after it.
+        """Add the commands of a piece, and return the ones to apply.
+
+        These are all so far, except an unclosed MULTI and the commands after it.
 
         `start` is the position of the piece in the file.
         """

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-    """Return all history files, to be removed: the policy of Redis."""
+    """Choose all history files for removal, as Redis does: the default of ``outdated``."""
     return history
 
 
 def no_offset() -> None:
-    """Return None for the replication offset: the manifest then has none, as before Redis 8."""
+    """Return None: the default of ``offset``.
+
+    The manifest then has no replication offsets, as before Redis 8.
+    """
 
 
 # A unique number follows; the next start removes files that a crash left.
@@ -42,7 +45,7 @@ TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
 class Options(TypedDict, total=False):
-    """How a server keeps its file: the annotations in it, and what a test or a feature of the server replaces."""
+    """Optional arguments of ``AppendOnlyFile.open``, which describes them."""
 
     timestamps: bool | str
     files: FileOperations | None
@@ -232,7 +235,7 @@ class AppendOnlyFile:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the next start would find every record, even if the machine fails now."""
+        """Whether all records are synced: the next start would find them even if the machine fails now."""
         return not (self._detached or self._pending or self.unsynced)
 
     @property
@@ -255,10 +258,10 @@ class AppendOnlyFile:
             self.append(b"#MS:%d\r\n" % now_ms)
 
     def write(self) -> bool:
-        """Write all pending records; if the write fails, return False and set `last_error`.
+        """Write all pending records, without a sync; if the write fails, return False and set `last_error`.
 
-        After a failure the records stay pending, so that a later call writes them. A part that reached the file is
-        truncated (if even that fails, only the rest stays pending).
+        After a failure the records stay pending, so that a later call writes them. A part that reached the
+        file is truncated (if even that fails, only the rest stays pending).
         """
         pending = self._pending
         if not pending:

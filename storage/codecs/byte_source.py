@@ -21,7 +21,7 @@ class EmptyValueError(RdbError):
 
 
 class PayloadRefusedError(RdbError):
-    """A DUMP payload has an unknown version or a wrong checksum; RESTORE has an error of its own for this."""
+    """A DUMP payload has an unknown version or a wrong checksum; RESTORE has its own error text for this."""
 
 
 class ByteSource:

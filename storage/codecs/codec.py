@@ -20,14 +20,14 @@ DEFAULTS: Final[Defaults] = (100, 100)
 
 
 class Writing(NamedTuple):
-    """Options for writing values."""
+    """Options for encoding values as RDB."""
 
     defaults: Defaults = DEFAULTS  # duration and maxsize of a stream that was never used for IDMP
     compress: bool = False  # compress strings if that makes them shorter (rdbcompression)
 
     @property
     def string(self) -> Callable[[bytes], bytes]:
-        """The function that encodes a string: with compression or without, by ``compress``."""
+        """The function that encodes an RDB string, with LZF compression if ``compress`` is set."""
         return compress_string if self.compress else encode_string
 
 
@@ -40,7 +40,10 @@ def _same_version(_value: object, version: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extension(Generic[V]):
-    """Data of a value that RDB cannot express: an AUX field of our own after the value, which other servers skip."""
+    """An AUX field of our own after a value: data that its RDB type cannot express.
+
+    Other servers skip the field.
+    """
 
     field: bytes  # the name of the field
     # Returns the content of the field from the value and the type byte; empty if the field is not needed.
@@ -52,7 +55,7 @@ class Extension(Generic[V]):
 
 
 class Codec(NamedTuple, Generic[V]):
-    """How a data type is read and written in RDB."""
+    """The functions that read and write one data type in RDB."""
 
     type_bytes: tuple[int, ...]  # the type bytes that ``read`` understands
     # Reads a value from the source after the key, given the type byte and whether Valkey wrote it. It yields None

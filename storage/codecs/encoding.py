@@ -23,7 +23,7 @@ _LEAST_SAVED: Final = 4  # bytes; the header of a compressed string takes as man
 
 
 def encode_length(number: int) -> bytes:
-    """Encode a number below 2^64 in one, two, five or nine bytes."""
+    """Encode a number below 2^64 as an RDB length of one, two, five or nine bytes."""
     if number < 64:
         return bytes((number,))
     if number < 16384:
@@ -63,7 +63,7 @@ def packed_string(packed: bytes, size: int) -> bytes:
 
 
 def read_length(source: ByteSource) -> int:
-    """Read a length; raise RdbError if the bytes start a specially encoded string."""
+    """Read an RDB length; raise RdbError if the bytes start a specially encoded string instead."""
     first = source.byte()
     if first < 0x40:
         return first

@@ -30,9 +30,9 @@ _PACKED: Final = (29, 30)
 
 
 def read_template(source: ByteSource) -> None:
-    """Read a list of names; the source keeps it for the hashes that follow.
+    """Read a list of field names; the source keeps it for the hashes that follow.
 
-    Raises RdbError: another list has its number.
+    Raises RdbError: another list already has its number.
     """
     number = read_length(source)
     if number in source.templates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def compress(_text: bytes, _most: int) -> None:
-    """Return None, so that the text stays uncompressed: an RDB file may hold each string either way."""
+    """Return None, so that the text is stored uncompressed, which RDB allows for each string."""
 
 
 def decompress(data: bytes, size: int) -> bytes | None:

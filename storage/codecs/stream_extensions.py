@@ -54,7 +54,7 @@ def encode_extras(stream: Stream, stream_type: int) -> bytes:
 
 
 def count_extras(stream: Stream, stream_type: int) -> Iterator[tuple[str, int]]:
-    """Yield the kinds of data that other servers miss without the field: the name for the log, and the number of items."""
+    """Count the data that other servers lose, by kind: yield a name for the log, and the number of items."""
     if stream_type < _WITH_UNOWNED:
         nacked = sum(group.unowned.pending for group in stream.groups.values())
         yield "marks of entries given back by XNACK", nacked

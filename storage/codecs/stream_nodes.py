@@ -141,7 +141,7 @@ class _Unpacked(NamedTuple):
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
-    """Add the nodes of a source to an empty stream.
+    """Read a stream's nodes from an RDB file into the empty ``stream``.
 
     It yields between steps, so that a server can do other work. Raises RdbError: the nodes are damaged.
     """
@@ -301,11 +301,14 @@ class KeptNode:
         return len(self.data())
 
     def data(self) -> bytes:
-        """Return the entries as encoded RESP."""
+        """Return the node's entries as encoded RESP."""
         return self.columns().data
 
     def columns(self) -> Columns:
-        """Unpack the entries. Raises DamagedError: they contradict the node's first or last ID or its number of entries."""
+        """Unpack the node's entries.
+
+        Raises DamagedError: they contradict the node's first or last ID or its number of entries.
+        """
         try:
             _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
         except RdbError as error:

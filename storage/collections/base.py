@@ -56,16 +56,16 @@ class Collection(Freeable):
 
     @abstractmethod
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield the shortest commands that create it, spelled as in Redis' AOF rewrite; without the expiry."""
+        """Yield the shortest commands for the value, spelled as in Redis' AOF rewrite; without the expiry."""
 
     @abstractmethod
     def digest_parts(self) -> Iterator[bytes]:
-        """Yield its content for a digest: the same for equal values, whatever their order in memory."""
+        """Yield the value's content for a digest: the same for equal values, whatever their order in memory."""
 
     def make_whole(self) -> None:
-        """Repair the value after an interrupted change: recompute the fields that its elements determine."""
+        """Repair the value after an interrupted change: recompute everything that follows from its elements."""
 
     @property
     @abstractmethod
     def payload_bytes(self) -> int:
-        """Approximate bytes of its elements; may be extrapolated from a few of them."""
+        """Approximate bytes of the elements; may be extrapolated from a few of them."""

@@ -1,4 +1,4 @@
-"""A time for each name, ordered by time: for expiring fields, and for the hashes that have them."""
+"""Deadlines ordered by time, each with a name: for expiring fields, and for the hashes that have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Deadlines(Freeable):
-    """Times by name, with quick access to the earliest."""
+    """The time at which each name expires, with quick access to the earliest."""
 
     __slots__ = ("heap", "when")
 
@@ -26,7 +26,7 @@ class Deadlines(Freeable):
         return len(self.when)
 
     def set(self, name: bytes, when: int) -> None:
-        """Set the time of a name."""
+        """Set the time at which a name expires."""
         self.when[name] = when
         heap = self.heap
         heapq.heappush(heap, (when, name))
@@ -35,7 +35,7 @@ class Deadlines(Freeable):
             heapq.heapify(self.heap)
 
     def bring_forward(self, name: bytes, when: int) -> None:
-        """Set the time of a name, unless its present time is earlier."""
+        """Set the time at which a name expires, unless it already expires earlier."""
         present = self.when.get(name)
         if present is None or when < present:
             self.set(name, when)
@@ -45,7 +45,7 @@ class Deadlines(Freeable):
         return self.when.pop(name, None) is not None
 
     def first(self) -> tuple[int, bytes] | None:
-        """Return the earliest time and its name; None if there are no names."""
+        """Return the earliest time and the name that expires then; None if there are no names."""
         heap = self.heap
         while heap:
             when, name = heap[0]

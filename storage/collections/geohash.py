@@ -67,7 +67,7 @@ class Cell:
         )
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return the degrees of its west, south, east and north edges."""
+        """Return the cell's west, south, east and north edges in degrees."""
         parts = 1 << self.step
         west, east = (
             LONGITUDES[0] + ((self.column + side) * 1.0 / parts) * (LONGITUDES[1] - LONGITUDES[0])
@@ -80,13 +80,13 @@ class Cell:
         return west, south, east, north
 
     def hashes(self) -> tuple[int, int]:
-        """Return the smallest 52-bit number in the cell, and the one after the greatest."""
+        """Return the smallest 52-bit geohash in the cell, and the first one after the cell."""
         bits = _interleave(self.row, self.column)
         shift = 2 * (MAX_STEP - self.step)
         return bits << shift, bits + 1 << shift
 
     def quarters(self) -> Iterator[Cell]:
-        """Yield its four cells of the next step, in the order of their numbers."""
+        """Yield the four cells of the next step that make up this one, in the order of their numbers."""
         for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
             yield Cell(2 * self.row + row, 2 * self.column + column, self.step + 1)
 
@@ -111,7 +111,7 @@ class Cell:
 
 
 def encode(place: Place) -> int:
-    """Return the 52-bit number of a place, which must be on the map."""
+    """Return the 52-bit geohash of a place, which must be on the map."""
     cell = Cell.of(place, MAX_STEP)
     return _interleave(cell.row, cell.column)
 
@@ -129,7 +129,7 @@ def decode(score: float) -> Place:
 
 
 def decode_all(scores: Sequence[float]) -> list[Place]:
-    """Return the approximate places of many numbers, like ``decode``.
+    """Return the centres of the cells of many 52-bit geohashes, like ``decode``.
 
     Separating the bits of all numbers at once is three times as fast as one by one.
     """
@@ -152,7 +152,7 @@ def decode_all(scores: Sequence[float]) -> list[Place]:
 
 
 def text(place: Place) -> bytes:
-    """Return the standard geohash of eleven letters; the last letter carries no information."""
+    """Return a place's standard geohash of eleven letters (GEOHASH); the last letter carries no information."""
     bits = _interleave(_part(place[1], _ALL_LATITUDES, MAX_STEP), _part(place[0], LONGITUDES, MAX_STEP))
     return bytes(_ALPHABET[bits >> 47 - 5 * at & 31] for at in range(10)) + b"0"
 
@@ -219,7 +219,7 @@ class Area:
         return found
 
     def cells(self) -> Iterator[Cell]:
-        """Yield at most nine cells that cover the area, in Redis' search order."""
+        """Yield at most nine cells that cover the area, in the order in which Redis searches them."""
         west, south, east, north = self._bounds()
         step = self._step()
         cell = Cell.of(self.center, step)

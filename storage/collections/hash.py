@@ -147,7 +147,7 @@ class Hash(Collection):
                 yield b"%d" % when[field]
 
     def make_whole(self) -> None:
-        """Remove the expiries of fields that do not exist."""
+        """Repair the hash after an interrupted change: remove the expiries of fields that do not exist."""
         if self.times is not None:
             for field in self.times.when.keys() - self.fields.keys():
                 self.times.forget(field)

@@ -137,18 +137,21 @@ class HyperLogLog:
         return self.set(place, rank)
 
     def set(self, place: int, rank: int) -> bool:
-        """Raise register number ``place`` to ``rank``; return False if it is already as high. May raise CorruptError."""
+        """Raise the register with the number ``place`` to ``rank``; return False if it is already as high.
+
+        May raise CorruptError.
+        """
         changed = self._set_dense(place, rank) if self.is_dense else self._set_sparse(place, rank)
         if changed:
             self.forget_count()
         return changed
 
     def forget_count(self) -> None:
-        """Mark the count in the header as out of date."""
+        """Mark the cached count in the header as out of date."""
         self._data[15] |= _OUT_OF_DATE
 
     def known_count(self) -> int | None:
-        """Return the count in the header; None if it is out of date."""
+        """Return the cached count in the header; None if it is out of date."""
         return None if self._data[15] & _OUT_OF_DATE else int.from_bytes(self._data[8:16], "little")
 
     def count(self) -> int:

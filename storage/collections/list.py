@@ -135,7 +135,10 @@ class List(Collection):
         return element
 
     def keep(self, first: int, stop: int) -> None:
-        """Keep only the elements from ``first`` up to but not including ``stop``; both from 0 to the length."""
+        """Trim the list to its elements from ``first`` up to but not including ``stop``.
+
+        Both are from 0 to the length.
+        """
         items, start = self._items, self._start
         if 2 * (stop - first) < len(items) - start:
             items = items[start + first : start + stop]

@@ -75,14 +75,15 @@ class ScanOrder(Freeable):
             self._filled = self._next = 0
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next keys of a walk.
+        """Return the next keys of a SCAN.
 
         Args:
             cursor: 0 to start, then the result of the previous call. Any other number is harmless.
             count: maximum number of keys; 1 or more.
 
         Returns:
-            The cursor for the next call, 0 when the walk is over, and the keys: fewer, or none, after many removals.
+            The cursor for the next call, 0 when the walk is over, and the keys: fewer, or none, after many
+            removals.
         """
         keys, gone = self._keys, self._gone
         end = min(cursor, len(keys)) if cursor else len(keys)

@@ -146,7 +146,7 @@ class Set(Collection):
         return sample(list(self.members), count)
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next page of a walk like ``ScanOrder.page``; a compact set is one page."""
+        """Return the next page of an SSCAN, like ``ScanOrder.page``; a compact set is one page."""
         if self.encoding is HASHTABLE:
             return self._ordered().page(cursor, count)
         return 0, list(self)

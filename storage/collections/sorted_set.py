@@ -201,7 +201,7 @@ class SortedSet(Collection):
         return [order[place] for place in sample(range(size), count)]
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next page of a walk like ``ScanOrder.page``; a listpack is one page."""
+        """Return the next page of a ZSCAN, like ``ScanOrder.page``; a listpack is one page."""
         if self.encoding is LISTPACK:
             return 0, [member for _, member in self.order]
         if self._scan is None:
@@ -260,7 +260,7 @@ class SortedSet(Collection):
             yield format_double(score)
 
     def make_whole(self) -> None:
-        """Rebuild the order from the scores."""
+        """Repair the sorted set after an interrupted change: rebuild the order from the scores."""
         self.order = SortedSet(self.scores).order
 
     @property

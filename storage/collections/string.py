@@ -24,25 +24,25 @@ def encoding(value: bytes) -> bytes:
 
 
 def copy(value: bytes) -> bytes:
-    """Return the value itself, because bytes never change."""
+    """Return the string itself: bytes never change, so COPY may share them."""
     return value
 
 
 def digest_parts(value: bytes) -> Iterator[bytes]:
-    """Yield the content for a digest: the value itself."""
+    """Yield a string's content for a digest: the string itself."""
     yield value
 
 
 def memory(value: bytes, _samples: int) -> int:
-    """Return the memory of a value in bytes; the second argument is only for the interface of data types."""
+    """Return the memory of a string in bytes; ``_samples`` is there because other data types need it."""
     return OBJECT_BYTES + len(value)
 
 
 def serialized_bytes(value: bytes) -> int:
-    """Return the approximate bytes of its serialized form (DEBUG OBJECT)."""
+    """Return the approximate bytes of the string's serialized form (DEBUG OBJECT)."""
     return len(value) + (encoding(value) is not INTEGER)
 
 
 def rewritten_bytes(value: bytes, key: bytes) -> int:
-    """Return the approximate bytes of its command in a rewritten AOF."""
+    """Return the approximate bytes of the SET command for this string in a rewritten AOF."""
     return len(key) + len(value) + 40

@@ -48,7 +48,7 @@ class ClaimTerms:
 
 
 class Claimed:
-    """The result of a claim."""
+    """The result of a claim: the entries, and what must be propagated."""
 
     __slots__ = ("changes", "cursor", "deleted", "items")
 
@@ -210,13 +210,13 @@ def release(
 
 
 class Budget(Protocol):
-    """The bytes left in a reply."""
+    """The limit of a reply in bytes: how much of it is left."""
 
     def is_spent(self) -> bool:
         """Return True if the reply can take no further entry."""
 
     def add(self, size: int) -> None:
-        """Subtract one entry of ``size`` bytes."""
+        """Count an entry of ``size`` bytes against the limit."""
 
 
 def _with_items(

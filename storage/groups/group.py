@@ -41,7 +41,7 @@ class Group(Freeable):
         self.work: Iterator[None] | None = None
 
     def prepare_to_free(self) -> bool:
-        """Do a step of ``work``; return True if it is not finished."""
+        """Do a step of the group's unfinished ``work``, if any; return True if it is still not finished."""
         return self.work_some()
 
     def is_small(self) -> bool:
@@ -124,14 +124,20 @@ class Group(Freeable):
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
-        """Remove a consumer now, and its pending entries in steps; return ``work_some``, which does a step."""
+        """Hide a consumer and its pending entries now, and remove the entries in steps.
+
+        Return ``work_some``, which does a step.
+        """
         del self.consumers[consumer.name]
         return self.do_later(self.pel.drop_all_of(consumer))
 
     # Long work
 
     def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
-        """Make ``work`` the group's long work; it yields between its steps. Return ``work_some``, which does a step."""
+        """Run ``work`` in steps, as the group's long ``work``; it yields between its steps.
+
+        Return ``work_some``, which does a step.
+        """
         self.finish_work()
         self.work = work
         self.__class__ = BusyGroup
@@ -151,7 +157,7 @@ class Group(Freeable):
         return False
 
     def finish_work(self) -> None:
-        """Do all remaining ``work``."""
+        """Do all that is left of the group's ``work`` at once."""
         while self.work_some():
             pass
 
@@ -183,7 +189,7 @@ class Group(Freeable):
 
 
 class BusyGroup(Group):
-    """A group while it has ``work``: any access to its consumers or its PEL first finishes the work.
+    """A group with ``work``, a removal in steps: any access to its consumers or its PEL first finishes it.
 
     So no caller sees a removed entry. A command that prefers to wait calls ``work_some`` now and then
     (``commands.streams.deferral``), or lets the background do that.

@@ -279,12 +279,15 @@ class Order(_Order[Pending]):
                 self.add_late(entry)
 
     def forget(self, entry: Pending) -> None:
-        """Remove an entry from the late ones before its owner changes or it leaves the PEL; others just become outdated."""
+        """Remove an entry that arrived out of order (*late*) before it changes owner or leaves the PEL.
+
+        Other entries stay in ``items`` as outdated, and walks skip them.
+        """
         if self.late:
             self.late.discard(entry)
 
     def living(self, items: list[Pending]) -> list[Pending]:
-        """Return the entries among these that are pending and belong to ``owner``."""
+        """Return the ``items`` that are not outdated: pending, and owned by ``owner`` (None: by anyone)."""
         owner = self.owner
         if owner is None:
             return [entry for entry in items if entry.consumer is not GONE]
@@ -355,12 +358,15 @@ class IdleOrder(_Order["Line"]):
             lines.append(line)
 
     def forget(self, entry: Pending) -> None:
-        """Remove an entry's late line before the entry changes or leaves the PEL; others just become outdated."""
+        """Remove an entry's late line before the entry changes or leaves the PEL.
+
+        Other lines just become outdated.
+        """
         if self.late:
             self.late.discard((entry.ms, entry.turn, entry))
 
     def living(self, items: list[Line]) -> list[Line]:
-        """Return the valid lines among these."""
+        """Return the ``items`` that are not outdated."""
         return [line for line in items if line[2].turn == line[1] and line[2].consumer is not GONE]
 
     def fill(self, entries: Iterator[Pending]) -> Iterator[None]:
@@ -630,7 +636,7 @@ class Pel(Freeable):
             self._idle.sweep(living, gone)
 
     def drop_all_of(self, consumer: Consumer) -> Iterator[None]:
-        """Remove the entries of a consumer from the PEL; yield between steps."""
+        """Remove all pending entries of a consumer from the PEL; yield between steps."""
         order = self.order_of(consumer)
         while consumer.pending:
             some = list(islice(order.walk(), _PIECE))
@@ -644,7 +650,7 @@ class Pel(Freeable):
     # Looking up
 
     def at(self, number: int) -> Pending | None:
-        """Return the entry with an ID, None if it is not pending."""
+        """Return the pending entry with an ID; None if that ID is not pending."""
         return self.by_text.get(encode(number))
 
     def first(self) -> Pending | None:
@@ -748,7 +754,7 @@ class Pel(Freeable):
             most *= 2
 
     def given_back(self, unowned: Consumer) -> list[Pending]:
-        """Return the entries without an owner, in the order in which they will be claimed."""
+        """Return the entries without an owner (XNACK) in the order in which claims will take them."""
         found = self.order_of(unowned).find() if unowned.pending else []
         return sorted(found, key=attrgetter("turn"))
 

@@ -42,7 +42,7 @@ def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
 
 
 def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
-    """Return the name of each group that has some of these entries pending, with the distinct IDs of those entries."""
+    """Return the name of each group whose PEL has some of these entries, with their distinct IDs."""
     texts = dict.fromkeys(map(encode, numbers))
     held = [
         (name, [text for text in texts if text in group.pel.by_text]) for name, group in stream.groups.items()

@@ -27,7 +27,7 @@ _GROUPS: Final = 64  # number of groups measured; of more groups the first ones 
 
 
 def digest_parts(stream: Stream) -> Iterator[bytes]:
-    """Yield the content for a digest, without the seen-times of consumers, which the AOF does not keep either."""
+    """Yield a stream's content for a digest, without the seen-times of consumers, which the AOF lacks, too."""
     yield b"%d %d %d %d" % (stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added)
     for _, text, fields in iter_entries(stream):
         yield text
@@ -47,7 +47,10 @@ def _group_parts(stream: Stream, group: Group) -> Iterator[bytes]:
 
 
 def memory(stream: Stream, samples: int) -> int:
-    """Estimate the memory in bytes from ``samples`` chunks (0: all). A packed chunk counts with its packed size."""
+    """Estimate the memory of a stream with its groups in bytes, from ``samples`` chunks (0: all).
+
+    A packed chunk counts with its packed size.
+    """
     return _STREAM_BYTES + stream.memory(samples) + _groups_bytes(stream.groups, samples)
 
 

@@ -204,7 +204,7 @@ class Database:
         self.modified(key, by_time=True)
 
     def tidy(self, key: bytes) -> None:
-        """Restore consistency between the tables for a key after an error interrupted a change of it."""
+        """Make the tables of this database agree about a key after an error interrupted a change of it."""
         if key not in self.entries:
             self.expires.pop(key, None)
             self.accessed.pop(key, None)
@@ -373,7 +373,10 @@ class Database:
         return number
 
     def note_exchange(self, other: Database) -> None:
-        """Signal clients that watch or wait for a key here, before SWAPDB exchanges the keys of two databases."""
+        """Signal clients that watch or wait for a key of this database.
+
+        SWAPDB will exchange its keys with ``other``.
+        """
         for key, watchers in self.watched.items():
             if key in other.entries and not other.is_due(key):
                 # This counts twice, so that it is a change even for a watch on an expired key, which ignores one.

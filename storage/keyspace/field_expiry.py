@@ -25,7 +25,7 @@ def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
 
 
 def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
-    """Return all expired fields."""
+    """Return all expired fields of a hash that are still stored."""
     if value.times is None or not keyspace.expiring or keyspace.shows_expired:
         return set()
     first = value.times.first()
@@ -45,7 +45,10 @@ def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -
 
 
 def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
-    """Delete an expired field and propagate it. The caller must call ``after_drops`` once for all dropped fields."""
+    """Delete an expired field of the hash at a key, and propagate it.
+
+    The caller must call ``after_drops`` once for all dropped fields.
+    """
     value.discard(field)
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
@@ -70,7 +73,10 @@ def after_drops(
 
 
 def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | None:
-    """Return the value of a field of the hash at a key, or None; an expired field is deleted."""
+    """Return the value of a field of the hash at a key, None if it is missing.
+
+    An expired field is deleted first.
+    """
     content = value.fields.get(field)
     if content is None or value.times is None or not is_due(value, field, db.keyspace):
         return content
@@ -115,7 +121,7 @@ def expire_fields(db: Database, limit: int) -> int:
 
 
 def note(db: Database, key: bytes, value: Hash) -> None:
-    """Record when the next field of a hash expires, after the hash was stored or lost fields."""
+    """Record when the next field of the hash at a key expires, after the hash was stored or lost fields."""
     first = value.times.first() if value.times is not None and db.entries.get(key) is value else None
     if first is None:
         db.field_due.forget(key)

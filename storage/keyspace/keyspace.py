@@ -192,7 +192,10 @@ class Keyspace:
 
     @property
     def drops_expired(self) -> bool:
-        """Whether a key or field is deleted at once when it gets an expiry in the past; otherwise it is only hidden."""
+        """Whether a key or field whose new expiry is already past is deleted at once.
+
+        A replica only hides it.
+        """
         return self.expiring and not self.hides_expired
 
     @staticmethod
@@ -218,9 +221,11 @@ class Keyspace:
                     meter.clear()
 
     def expire_own(self, limit: int) -> int:
-        """Examine up to ``limit`` keys that a replica deletes itself; return how many had expired.
+        """On a replica, delete expired keys whose expiry a client of this replica has set.
 
-        Keys without an expiry are forgotten; the others are examined in a later call.
+        Examine up to ``limit`` such keys, and return how many had expired.
+
+        Keys that no longer have an expiry are forgotten; the others are examined in a later call.
         """
         own, gone = self.own_expiries, 0
         if own is None or not self.expiring:
@@ -240,7 +245,10 @@ class Keyspace:
         return gone
 
     def empty_twin(self) -> Keyspace:
-        """Return an empty keyspace with the same time, LRU and LFU policy, and loading settings."""
+        """Return an empty keyspace with the same time, LRU and LFU policy, and loading settings.
+
+        A file can be loaded into it while this one stays.
+        """
         twin = Keyspace(len(self.databases))
         twin.now = self.now
         twin.keeps_idle, twin.usage = self.keeps_idle, self.usage

@@ -56,7 +56,10 @@ class LazyFree:
         self.on_queued()
 
     def add_memory(self, size: int) -> None:
-        """Add bytes to ``memory`` for the value that was queued last; no effect if nothing is queued."""
+        """Add bytes to ``memory`` (the total of queued values) for the value queued last.
+
+        No effect if nothing is queued.
+        """
         if self.pending:
             self.memory += size
 

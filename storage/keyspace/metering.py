@@ -59,7 +59,7 @@ class Meter:
             self.unseen.pop(key, None)
 
     def forget(self, key: bytes) -> int:
-        """Forget a removed key; return its bytes at the last measurement."""
+        """Forget a key's size; return the bytes at its last measurement."""
         self.touched.discard(key)
         self.unseen.pop(key, None)
         size = self.memory.pop(key, 0)
@@ -91,7 +91,10 @@ class Meter:
         return len(self.memory) < len(entries)
 
     def measure_unseen(self, entries: dict[bytes, Value]) -> None:
-        """Measure some keys of ``unseen`` again; each call takes the next ones."""
+        """Measure some keys of ``unseen`` again: values that may grow without a command.
+
+        Each call takes the next ones.
+        """
         for key in list(islice(self.unseen, _PIECE)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
@@ -192,7 +195,7 @@ def measure_some(keyspace: Keyspace) -> bool:
 
 
 def measure_unseen(keyspace: Keyspace) -> None:
-    """Measure some values again that change without a command."""
+    """Measure again some values that may grow without a command, in all databases."""
     for db in keyspace.databases:
         if db.meter is not None and db.meter.unseen:
             db.meter.measure_unseen(db.entries)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[WatchedKey]) -> None:
-    """Watch a key for a client until ``unwatch_keys``.
+    """WATCH a key for a client, until ``unwatch_keys``.
 
     Args:
         keys: the client's watches; the new one is appended.
@@ -32,7 +32,7 @@ def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[Wa
 
 
 def await_change(watched: WatchedKey) -> None:
-    """Let the next change of the key add the watch to its ``touched`` list, once."""
+    """Let the next change of the key add the watch to its client's ``touched`` list, once."""
     watched.database.untouched.setdefault(watched.key, set()).add(watched)
 
 
@@ -66,5 +66,5 @@ def was_modified(watched: WatchedKey) -> bool:
 
 
 def brought_past_its_time(watched: WatchedKey) -> bool:
-    """Return True if SWAPDB has brought an expired key under a watched name since the watch began."""
+    """Return True if SWAPDB has replaced a watched key by an already expired key since WATCH."""
     return watched.database.watched[watched.key][2] >= watched.version

@@ -1,8 +1,8 @@
-"""Repair a value after an interrupted change.
+"""Repair a value that an exception left half-changed.
 
-A change of a value takes several steps, and an exception (out of memory, for example) may come between any two of
-them. The repair trusts only one part of the value and derives all others from it: the scores of a sorted set, the
-columns of a stream's chunks, the pages of a group's PEL.
+A change of a value takes several steps, and an exception (out of memory, for example) may come between any
+two of them. The repair trusts only one part of the value and derives all others from it: the scores of a
+sorted set, the columns of a stream's chunks, the pages of a group's PEL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def mended(
     value: Value, version: int, idempotency_defaults: Defaults, limits: Limits
 ) -> tuple[Value | None, bytes]:
-    """Return a repaired value, and the RESTORE payload that creates its equal; None and b"" if nothing is left of it.
+    """Return a repaired value and the RESTORE payload that creates it; None and b"" if nothing is left of it.
 
     Raises RdbError: the value cannot be repaired.
 

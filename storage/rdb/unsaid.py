@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class Unsaid:
-    """Counts the data in a file that only Rillet can read."""
+    """Counts the data in a file that only Rillet can read, by kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()  # number of items by the name of their kind in the log

@@ -26,7 +26,7 @@ def append_encoded(
     node_max_bytes: int = NODE_MAX_BYTES,
     node_max_entries: int = NODE_MAX_ENTRIES,
 ) -> None:
-    """Append several entries. They are encoded and in ascending ID order; ``ms`` and ``seq`` hold the ID halves."""
+    """Append several encoded entries in ascending ID order; ``ms`` and ``seq`` hold the halves of their IDs."""
     entries, heads = encoded
     at = 0
     while at < len(entries):

@@ -82,7 +82,7 @@ class Chunk:
 
     @property
     def memory(self) -> int:
-        """About the bytes of memory that it takes."""
+        """Approximate memory in bytes."""
         packed = self.packed.memory if self.packed else 0
         return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
 
@@ -217,7 +217,7 @@ class Chunk:
 
 
 def opened(chunk: AnyChunk) -> Chunk:
-    """Return a chunk for one read: the chunk itself or, if it is packed, an unpacked copy that the stream does not keep."""
+    """Return an unpacked chunk for one read; for a packed chunk it is a copy, which the stream does not keep."""
     return chunk if type(chunk) is Chunk else Chunk.of(chunk)
 
 
@@ -227,12 +227,12 @@ def copy_of(chunk: AnyChunk) -> AnyChunk:
 
 
 def packed_form(chunk: AnyChunk) -> Packed | None:
-    """Return the packed form of a chunk if it is up to date, else None."""
+    """Return the packed form that a chunk already has, if it is up to date; else None."""
     return chunk.packed if type(chunk) is Chunk else chunk
 
 
 def estimate(chunks: list[AnyChunk], samples: int, size_of: Callable[[AnyChunk], int]) -> int:
-    """Estimate the sum of ``size_of`` over the chunks from about ``samples`` of them (0: all)."""
+    """Estimate the sum of ``size_of(chunk)`` over the chunks from about ``samples`` of them (0: all)."""
     some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
     return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
 

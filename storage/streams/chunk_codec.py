@@ -106,7 +106,7 @@ def fields_form(names: Iterable[bytes]) -> bytes:
 
 
 def joined(heads: list[bytes], fields: list[bytes]) -> Encoded:
-    """Encode entries from the bytes before their fields (``entry_heads``) and their encoded fields."""
+    """Join the bytes before the fields of each entry (``entry_heads``) with its encoded fields."""
     return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
 
 

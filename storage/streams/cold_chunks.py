@@ -33,7 +33,7 @@ _SOME_FREED: Final = 1 << 20
 
 
 class ChunkCache:
-    """Packs the chunks of one keyspace."""
+    """Packs the old chunks of one keyspace's streams; limits the memory of those that reads have unpacked."""
 
     def __init__(self, limit: int = UNPACKED_BYTES) -> None:
         # How many of the newest chunks of each stream are never packed; 0 packs none, and a packed chunk stays packed
@@ -48,7 +48,7 @@ class ChunkCache:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all streams and chunks."""
+        """Forget all streams and chunks, after the keyspace has lost them."""
         self._freed = 0  # bytes
         # In each round, streams with chunks to pack move from one collection to the next: a chunk that was complete one
         # round ago is old enough. The values are the streams' last IDs at the first of the two rounds.
@@ -82,7 +82,7 @@ class ChunkCache:
         return bool(self._grown or self._young or self._ripe or self._again)
 
     def begin_round(self, now: float) -> bool:
-        """Begin a new round if ``round`` seconds have passed; return True if ``step`` has work.
+        """Look for old chunks again if ``round`` seconds have passed; return True if ``step`` has work.
 
         ``now``: the time in seconds.
         """
@@ -163,7 +163,10 @@ class ChunkCache:
         return False
 
     def keep(self, stream: Stream, chunk: Chunk) -> None:
-        """Count a chunk that a reader unpacked. Above ``limit`` bytes, the oldest of them return to their packed form."""
+        """Leave a chunk that a reader unpacked unpacked for now.
+
+        Above ``limit`` bytes, the oldest of them return to their packed form.
+        """
         if not self.depth:
             chunk.packed = None
             return

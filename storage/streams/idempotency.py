@@ -65,7 +65,10 @@ class Idempotency(Freeable):
             del known[next(iter(known))]
 
     def configure(self, duration: int, maxsize: int) -> bool:
-        """Change the settings and forget all iids; if the settings are unchanged, forget nothing and return False."""
+        """Change duration and maxsize (XCFGSET), and forget all iids.
+
+        If both are unchanged, forget nothing and return False.
+        """
         if (duration, maxsize) == (self.duration, self.maxsize):
             return False
         self.duration = duration

@@ -89,7 +89,7 @@ class Node:
         self.size = self.empty_size
 
     def like(self, first_id: int, last_id: int, live: int, size: int) -> Node:
-        """Return another node with the same field names and no deleted entry."""
+        """Return a node with the same field names, other entries and no deleted entry."""
         twin = self.copy()
         twin.first_id = first_id
         twin.last_id = last_id
@@ -145,7 +145,7 @@ class MacroNodes(Freeable):
         self._tree: tuple[int, int] | None = None
 
     def parts(self) -> Iterable[object]:
-        """Return the containers of the nodes."""
+        """Return the containers of the nodes, for lazyfree."""
         return self.known, self._chunks, self._firsts
 
     # All of them
@@ -207,14 +207,17 @@ class MacroNodes(Freeable):
         self._tree = None
 
     def go_back(self, last_id: int) -> None:
-        """Prepare for new entries whose IDs were deleted before; all are greater than ``last_id``."""
+        """Prepare for XSETID to a smaller ID: the IDs of new entries may repeat those of deleted ones.
+
+        All are greater than ``last_id``.
+        """
         if last_id < self.accounted:
             self.accounted = last_id
             if self.known:
                 self.known[-1].last_id = min(self.known[-1].last_id, last_id)
 
     def adopt(self, nodes: list[Node]) -> None:
-        """Use the nodes that a loader read; they hold all entries."""
+        """Use the nodes of a loaded file, which hold all entries of the stream."""
         self.known = nodes
         self._tree = None
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
@@ -254,7 +257,10 @@ class MacroNodes(Freeable):
         return pending > 2
 
     def account_towards(self, index: int) -> bool:
-        """Account for one pending chunk if the chunk at ``index`` is still pending; return False if it is not."""
+        """Account for one pending chunk if the chunk at ``index`` is still pending.
+
+        Return False if it is not.
+        """
         if self._pending() < len(self._chunks) - index:
             return False
         self.account_some()

@@ -131,7 +131,7 @@ class Stream(Freeable):
         return estimate(self.chunks, _SAMPLES, attrgetter("payload_bytes"))
 
     def memory(self, samples: int) -> int:
-        """Estimate the memory of the entries in bytes, from ``samples`` chunks (0: all)."""
+        """Estimate the memory of the entries in bytes, without groups, from ``samples`` chunks (0: all)."""
         return estimate(self.chunks, samples, attrgetter("memory"))
 
     # Adding

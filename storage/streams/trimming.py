@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Removed:
-    """The entries that a trim removed, for callers that need their IDs."""
+    """The entries that a trim removed, for callers that need their IDs afterwards."""
 
     __slots__ = ("_pieces", "number")
 

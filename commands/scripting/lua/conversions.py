@@ -42,7 +42,7 @@ def _written(value: object, write: Callable[[float], bytes]) -> bytes:
 
 
 def write_double(value: float) -> bytes:
-    """Format the number of a ``{double=…}``: like ``format_number``, but a NaN has no sign."""
+    """Format the number in a script's ``{double=…}`` result: like ``format_number``, but a NaN has no sign."""
     return b"nan" if math.isnan(value) else format_number(value)
 
 

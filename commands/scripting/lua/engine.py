@@ -137,7 +137,7 @@ class Scripting:
         self._client = None
 
     def renew(self) -> None:
-        """Discard both Lua states, after lua-memory-limit has changed; scripts and libraries are compiled again."""
+        """Recreate both Lua states after lua-memory-limit has changed; scripts and libraries are recompiled."""
         self._renew_interpreter()
         self.functions.renew()
 

@@ -86,7 +86,7 @@ def _ignore(_text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The features of a Lua state that depend on the version of Redis."""
+    """The features of a Lua state that depend on the emulated version of Redis."""
 
     write_double: Callable[[float], bytes] = write_double  # formats the number of a ``{double=…}``
     has_os: bool = True  # ``os.clock`` exists (7.2)
@@ -330,7 +330,7 @@ class Interpreter:
         return self._ended(result)
 
     def load(self, function: Any) -> None:
-        """Run the compiled code of a library, which registers its functions.
+        """Run the compiled source of a function library, which registers its functions.
 
         Raises FailedScriptError: it ended with an error.
         """

@@ -121,7 +121,7 @@ class Functions:
     # Changing them
 
     def compile(self, code: bytes, *, replace: bool = True) -> Library:
-        """Compile a source text to a library, which ``add`` may keep.
+        """Compile the source of a function library, which ``add`` may keep.
 
         Raises ReplyError: it is no library, its name is taken, or its code fails.
 

@@ -21,7 +21,7 @@ _CHUNK: Final = b"@user_script"
 
 @dataclass(slots=True)
 class Script:
-    """One script."""
+    """One cached script: its source and, once it has run, its compiled function."""
 
     sha: bytes  # SHA1 of the source, in hex
     body: bytes
@@ -47,7 +47,7 @@ class Scripts:
 
     @property
     def size(self) -> int:
-        """Bytes of all sources."""
+        """Bytes of the sources of all cached scripts."""
         return sum(map(len, self._by_body))
 
     def find(self, sha: bytes) -> Script | None:

@@ -44,7 +44,7 @@ class ScriptClient(Client):
 
 @dataclass(slots=True)
 class Run:
-    """A running script."""
+    """One running script or function: its caller, its client, its start."""
 
     server: Server
     caller: Client
