@@ -1,24 +1,17 @@
 """Fixtures shared by all tests: one running server of each kind per session (and per xdist worker)."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support import servers
 from support.live import LiveServer
+from support.servers import ServerProcess
 from support.thorough import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from support.servers import ServerProcess
-    from support.wire import Wire
-
+from support.wire import Wire
 
 # Two cores that other things use too: how long an example takes, or is made, says nothing.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100))

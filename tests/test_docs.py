@@ -1,7 +1,5 @@
 """The pages name only what exists: every path in back-quotes, every link, every heading that is linked to."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """What goes wrong in the first minutes: each says in one line what it is, or what to do, and never shows a traceback."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

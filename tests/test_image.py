@@ -1,7 +1,5 @@
 """The image does what its Dockerfile says, in a plain folder: neither Docker nor root is needed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ One test for each rule, with the offenders in its message. Which room may import
 pyproject.toml, ``make lint``. Sizes and words are advice (CONTRIBUTING.md), which no test holds.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

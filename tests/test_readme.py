@@ -1,7 +1,5 @@
 """README and docs/running.md claim only what runs: the redis-cli session, the Python, the commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

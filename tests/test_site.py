@@ -1,7 +1,5 @@
 """The site of the documentation is complete, needs no network, and shows only what runs."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import os

@@ -3,8 +3,6 @@
 The fifteen questions are those that a stranger was asked once, and missed nine.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from importlib import import_module

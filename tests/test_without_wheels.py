@@ -1,7 +1,5 @@
 """A server in a Python for which lupa and python-neo-lzf have no wheels: it starts, reads compressed files, and EVAL says why not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The workflows of the public CI name what is there: no run of them is possible here."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

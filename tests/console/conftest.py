@@ -1,7 +1,5 @@
 """Servers, consoles and the browser for the tests of the console."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 from playwright.sync_api import expect, sync_playwright

@@ -1,7 +1,5 @@
 """Actions on real servers: what is shown, what is sent, and what came of it."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

@@ -1,7 +1,5 @@
 """The addresses that a console is given: TLS, a unix socket, a user of the ACL, a database."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from urllib.parse import quote, urlencode
 

@@ -1,7 +1,5 @@
 """The console's facts as JSON: the same names each time, true numbers, and commands that can be sent as they are."""
 
-from __future__ import annotations
-
 import json
 import time
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What the console refuses, asked for as curl would: nothing here has a browser's help or its limits."""
 
-from __future__ import annotations
-
 import html
 import http.client
 import json

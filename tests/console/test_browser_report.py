@@ -1,7 +1,5 @@
 """The report of the pipeline beside the console: the same style sheet and tiles, and as good to look at and to hear."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

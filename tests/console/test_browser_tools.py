@@ -1,7 +1,5 @@
 """Clients and commands, the prompt, keys, time and faults, and the timeline, in a real browser."""
 
-from __future__ import annotations
-
 import re
 import threading
 

@@ -1,7 +1,5 @@
 """Clients, the slow log and MONITOR: what is shown of them, within bounds and without passwords."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

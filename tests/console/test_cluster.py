@@ -1,7 +1,5 @@
 """The console of a cluster: streams of all masters, keys by one cursor, actions where the key is, moved slots."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

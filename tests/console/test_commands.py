@@ -1,7 +1,5 @@
 """`rillet dev` and `rillet top`, as they are typed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Values as programs wrote them: decoded within bounds, nothing of them run, nothing of them trusted."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Actions of the console with a lost command, or a lost reply, at each command that they send: never twice, never by half."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

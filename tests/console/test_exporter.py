@@ -1,24 +1,17 @@
 """prometheus-redis-exporter on Rillet gives the metrics that it gives on Redis: names, labels, values of streams."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.ports import free_port
 from support.programs.clients import require_program
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.until import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.servers import ServerProcess
 
 # What the machine has, and counters of the exporter itself.
 LINE = re.compile(r"^(?P<name>redis_\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$", re.MULTILINE)

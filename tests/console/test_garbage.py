@@ -1,7 +1,5 @@
 """What every group has acknowledged: never more than that, and counted where a lag counts it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys of all types: samples that say so, and the beginning of each value."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.console import keys as room

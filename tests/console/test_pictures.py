@@ -1,7 +1,5 @@
 """The pictures of docs/ and README.md: made to be compared in size, and with RILLET_PICTURES=1 to be kept."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

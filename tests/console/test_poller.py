@@ -1,7 +1,5 @@
 """The poller: what it reads, how little it asks for, and how it comes back."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

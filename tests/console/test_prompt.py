@@ -1,7 +1,5 @@
 """The prompt on real servers: what is sent, what is asked back, what read-only refuses by the flags of COMMAND."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """Dead letters go back to the stream that they came from: each once, whatever is lost or dies on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import html
 import re

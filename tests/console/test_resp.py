@@ -1,7 +1,5 @@
 """Replies with their types: each one as redis-cli writes it, and never more than a page can show."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Who may ask the console: hosts, origins and tokens, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The console behind sentinels: it follows the master."""
 
-from __future__ import annotations
-
 import asyncio
 
 import rillet.testing

@@ -1,7 +1,5 @@
 """The timeline of a message, from a recording that the console begins on a Rillet, or from its append-only file."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A server that cannot be read: the reason and the next step, at the start and on the page; and users with few rights."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

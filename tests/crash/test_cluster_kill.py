@@ -7,8 +7,6 @@ RILLET_CLUSTER_KILLS says how many masters are killed, and how many slots move (
 RILLET_SEED gives other choices.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

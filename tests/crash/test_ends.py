@@ -3,8 +3,6 @@
 RILLET_ENDS says how many of each kind (`make crash`: 200; 1 otherwise); RILLET_SEED gives other choices, if not its timing.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

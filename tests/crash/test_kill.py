@@ -3,24 +3,19 @@
 RILLET_KILLS says how often (`make crash`: 1,000); RILLET_SEED gives other choices, if not its timing.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.crash import GROUP, KEY, Journal, State, Worker, read_state
 from support.servers import ServerProcess, start_server
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KILLS = int(os.environ.get("RILLET_KILLS", "32"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))

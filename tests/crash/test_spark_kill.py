@@ -9,15 +9,14 @@ RILLET_CLUSTER_KILLS masters of a cluster, and as many slots that move (20), and
 RILLET_SEED gives other choices; RILLET_KINDS=executors,driver other events than those of the series that `-k` chooses.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
 import random
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 from support.deployments.real_cluster import RealCluster
@@ -28,9 +27,6 @@ from support.spark.killed_spark import Scene
 from support.until import until
 
 from rillet.protocol.key_slots import key_slot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark's own processes")]
 

@@ -5,13 +5,9 @@ the argument. What a server numbers by itself stands there as `{id1}` (the clien
 fourth payload of `payloads`; `{payload3!}` is spoilt) until the player fills it in.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from support.wire import Wire
+from support.wire import Wire
 
 Words = list[str]
 

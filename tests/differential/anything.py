@@ -5,18 +5,12 @@ small pools, so that commands meet the same keys; every sixth command is spoilt 
 swapped or replaced by a hostile one. The same seed makes the same run.
 """
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 from differential.about_servers import DEBUG, POOLS, SETTINGS
 
-from rillet.commands.spec.command import REGISTRY
+from rillet.commands.spec.command import REGISTRY, Argument, Command
 from rillet.server.families import load_all
-
-if TYPE_CHECKING:
-    from rillet.commands.spec.command import Argument, Command
 
 load_all()
 

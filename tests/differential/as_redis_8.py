@@ -1,7 +1,5 @@
 """What Valkey and redis-server 7.0 answer or append, turned into what Redis 8 does: lags, and XGROUP SETID after reads."""
 
-from __future__ import annotations
-
 import re
 
 from support.masks import change_at

@@ -1,7 +1,5 @@
 """Plays stories that cross features: all that each connection gets after each step, in order, and what the file gets."""
 
-from __future__ import annotations
-
 import re
 import select
 import time
@@ -9,21 +7,16 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from differential import player
 from differential.about_servers import changed_settings, filled, reset
-from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING
+from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING, Run, Words
 from differential.crossing import BESIDE, LISTENING, LOOKING, MASTER, SHORT, SHORT_SECONDS
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
 from support.aof import AofTail, flags_for
 from support.servers import start_server
-from support.wire import ConnectionClosedError, encode_command
-
-if TYPE_CHECKING:
-    from differential.anything import Run, Words
-    from support.wire import Node, Wire
+from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 MILLISECONDS = 4  # of a time that passes: what comes in one turn on a busy machine still meets it
 FOLLOW_SECONDS = 20

@@ -4,8 +4,6 @@ A line is a pattern: `<name>` is a word of a pool, `[a b]` may be left out, `(a|
 themes, so that their features meet; the same seed makes the same story.
 """
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,19 +1,13 @@
 """Takes out of a reply what no two servers share: times, ages, the order of hash tables, ids of clients."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from differential.anything import LATER_MS, LATER_S, UNORDERED
+from differential.anything import LATER_MS, LATER_S, UNORDERED, Words
 from differential.as_redis_8 import without_tree
 from support.left_out import LEFT_OUT
 from support.masks import change_at, sort_elements
-
-if TYPE_CHECKING:
-    from differential.anything import Words
-    from support.wire import Node
+from support.wire import Node
 
 # Times of this century in seconds or milliseconds, and automatic ids of streams.
 NOW = re.compile(rb"1[5-9]\d{8}(\d{3}(-\d+)?)?")

@@ -1,7 +1,6 @@
 """The cases of `scripts/`, and the verdict over what servers answered to one of their lines."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ NEWER = [case for path in sorted((FOLDER / "newer").glob("*.script")) for case i
 ENDS_EARLY = "the real server never answers here: no later line of this case is compared"
 
 
-def side_by_side(*answers: list[Answer]) -> zip[tuple[Answer, ...]]:
+def side_by_side(*answers: list[Answer]) -> Iterable[tuple[Answer, ...]]:
     """The answers step by step, up to a reply that never came."""
     complete = not any(answer.reply == NO_REPLY for run in answers for answer in run)
     return zip(*answers, strict=complete)

@@ -6,28 +6,21 @@ another seed; `--as rillet-7.0` plays as that version alone, with all commands. 
 features (crossing.py) instead. `--replay FILE` plays again what was printed of a difference.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from differential.anything import Maker
+from differential.anything import Maker, Run
 from differential.crossed import Crossed
 from differential.crossing import THEMES, Story
 from differential.pairs import JUDGES, NEWEST, VERSIONS
-from differential.player import Comparison, describe, read_story
+from differential.player import Comparison, Difference, describe, read_story
 from support.wire import ConnectionClosedError
-
-if TYPE_CHECKING:
-    from differential.anything import Run
-    from differential.player import Difference
 
 # Longer runs than in the tests: more meets more.
 SIZE = 120

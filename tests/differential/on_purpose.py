@@ -5,8 +5,6 @@ one of NOT_AS_BETWEEN as `## between:<name>`.
 docs/differences.md is made from ON_PURPOSE.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

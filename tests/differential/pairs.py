@@ -1,7 +1,5 @@
 """Which Rillet is compared with which real server."""
 
-from __future__ import annotations
-
 from support.servers import EVERY_VERSION
 
 # Rillet says that it is a version; the real server of that version is its judge, and nothing else.

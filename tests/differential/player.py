@@ -1,29 +1,21 @@
 """Plays random runs on servers, compares what is seen of each, and shrinks what differs."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby, zip_longest
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from differential.about_servers import changed_settings, filled, payloads, reset
-from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING
+from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING, Run, Words
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from support.aof import AofTail, flags_for
-from support.servers import start_server
-from support.wire import ConnectionClosedError, Node, encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from differential.anything import Run, Words
-    from support.servers import ServerProcess
-    from support.wire import Wire
+from support.servers import ServerProcess, start_server
+from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 # The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
 # What takes a key past its time: the player waits as long behind each command that names it.

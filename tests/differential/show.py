@@ -4,8 +4,6 @@ Plays a script on every server that is installed and prints the replies side by 
 made. `--all` prints the steps on which they agree, too; `--resp3` speaks RESP3.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from itertools import zip_longest

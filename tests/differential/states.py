@@ -4,30 +4,22 @@ Each command goes through a connection of its own, so that one state serves all.
 elsewhere: a reply that says nothing about the state is `ran`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from differential.anything import BEGINNING, Maker
 from support.ports import free_port
 from support.servers import ServerProcess, start_server
-from support.wire import ConnectionClosedError, encode_command
+from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 from rillet.commands.spec.command import REGISTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.wire import Node, Wire
-
 
 Words = list[str]
 

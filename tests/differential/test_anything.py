@@ -3,8 +3,6 @@
 These are a few thousand, always the same; `make differential COMMANDS=1000000` goes on with long_run.py.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """The memory of clients and maxmemory-clients: what counts, and who is closed before which command, as on Redis."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 

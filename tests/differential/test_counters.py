@@ -1,17 +1,11 @@
 """Stories in which counters of INFO and the ACL log move as in real servers."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import pytest
 from support.live import eventually
-from support.servers import start_server
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
+from support.servers import ServerProcess, start_server
 
 # What differs between any two runs, or stands in docs/differences.md.
 MASKS = (rb",slowlog_count=.*", rb"usec=\d+,usec_per_call=[\d.]+,", rb"(?<=cmdstat_)(config|info).*")

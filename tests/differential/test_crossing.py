@@ -1,7 +1,5 @@
 """Stories that cross features, beside the real servers: `make differential COMMANDS=1000000` goes on with long_run.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

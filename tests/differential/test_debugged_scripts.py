@@ -1,7 +1,5 @@
 """The cases of `scripts/with_debug/`, on servers that allow DEBUG: expired keys stay until somebody meets them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

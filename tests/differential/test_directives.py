@@ -1,7 +1,5 @@
 """Each directive of the real server is there: implemented, or named in docs/differences.md as one without effect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.servers import start_server

@@ -1,17 +1,12 @@
 """What is propagated, and which events are sent: under redis.set_repl, of times that are past, with lazyfree settings."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from support.aof import AofTail, flags_for
 from support.background import at_once
 from support.servers import start_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BEGINNING = (
     "SET k v; SET n 1; SADD t a; RPUSH l a; ZADD z 1 a; HSET h n 1 f v; XADD s 1-0 f v; XADD s 2-0 f v; XGROUP CREATE s g 0; "

@@ -1,7 +1,5 @@
 """An error changes nothing: of every script each command that is answered by an error, on Rillet of each version."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import pytest

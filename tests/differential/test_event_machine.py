@@ -1,7 +1,5 @@
 """Generated runs over all types: keyspace events in their order, and the invalidations of caching clients."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

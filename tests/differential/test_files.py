@@ -6,20 +6,16 @@ import contextlib
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
 
 import pytest
 from support.servers import start_server
 from support.until import until
-from support.wire import ConnectionClosedError, parse
+from support.wire import ConnectionClosedError, Wire, parse
 
 from rillet.storage.codecs.crc64 import crc64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from support.wire import Wire
 
 
 def text(data: bytes) -> bytes:

@@ -1,7 +1,5 @@
 """Generated runs of commands for hashes and bits, the same to every server: replies, effects, and files."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

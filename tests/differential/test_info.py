@@ -1,20 +1,13 @@
 """INFO after each line of stories: every field moves by as much as on the real server."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import time
-from typing import TYPE_CHECKING
 
 import pytest
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.until import until
-from support.wire import ConnectionClosedError, encode_command
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
-    from support.wire import Wire
+from support.wire import ConnectionClosedError, Wire, encode_command
 
 # A number in front names another connection than 0. `?` blocks, `|` sends several commands at once, `raw` bytes, `drop`
 # closes, `&` waits for the end of a save, `!` until all keys are gone, `~` until a client is not blocked, `{5}` is the ID of connection 5.

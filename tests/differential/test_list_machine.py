@@ -1,9 +1,6 @@
 """Generated runs of list commands, the same to every server, every reply compared byte for byte."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 from differential.pairs import PAIRS
@@ -11,11 +8,8 @@ from differential.strategies.commands import Command, fuzz_settings
 from differential.strategies.list_commands import LAST_LOOKS, WAITING, list_runs
 from hypothesis import given
 from hypothesis import strategies as st
-from support.servers import ticking_fast
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
-    from support.wire import Node, Wire
+from support.servers import ServerProcess, ticking_fast
+from support.wire import Node, Wire
 
 MACHINES = [*PAIRS, ("rillet-7.2", "valkey")]
 

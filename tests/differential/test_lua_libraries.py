@@ -3,8 +3,6 @@
 They are the same calls each time; RILLET_SEED makes others, and RILLET_FUZZ=100 a hundred times as many.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

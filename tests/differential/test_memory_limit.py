@@ -1,17 +1,13 @@
 """What is refused over ``maxmemory`` and with which words: Rillet against redis-server 7.0.15 and Valkey 9.1.2."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from support.servers import ServerProcess
 
 from rillet.commands.spec.command import REGISTRY
 from rillet.server.families import load_all
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
 
 load_all()
 

@@ -1,7 +1,5 @@
 """What each line of a script moves besides its reply: keyspace events, changes since the last save, hits and misses."""
 
-from __future__ import annotations
-
 import re
 from itertools import groupby
 

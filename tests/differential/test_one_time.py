@@ -1,7 +1,5 @@
 """A script, a function and a transaction see one time, as in real servers: TIME, IDs of streams, expiry."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

@@ -1,15 +1,9 @@
 """Who reads first: the client whose command caused a message, an invalidation or a wake-up, or the client that gets it."""
 
-from __future__ import annotations
-
 import select
-from typing import TYPE_CHECKING
 
 import pytest
-from support.servers import start_server
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
+from support.servers import ServerProcess, start_server
 
 Words = tuple[str, ...]
 

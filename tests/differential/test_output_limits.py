@@ -1,7 +1,5 @@
 """client-output-buffer-limit, decided as Redis decides: who is closed, before which command, and what had its effect."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -1,12 +1,10 @@
 """What commands leave in the append-only file, against real servers; and AOF folders that change hands."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from contextlib import ExitStack
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from differential.as_redis_8 import full_in_redis_8, without_setid_of_reads, without_tree
@@ -24,14 +22,9 @@ from hypothesis import Phase, given
 from hypothesis import strategies as st
 from support.aof import FOLDER, AofTail, Words, aof_files, flags_for, read_commands
 from support.masks import Masks
-from support.script import IMPATIENCE, NO_REPLY, Player
+from support.script import IMPATIENCE, NO_REPLY, Case, Player, Step
 from support.servers import ServerProcess, require_binary, start_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.script import Case, Step
-    from support.wire import Node, Wire
+from support.wire import Node, Wire
 
 # Times of this century, in milliseconds; what a command says itself (TIME 5) is compared as it is.
 NOW = re.compile(rb"1[5-9]\d{11}")

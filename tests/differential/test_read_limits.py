@@ -1,17 +1,10 @@
 """MAXSIZE of XREAD and XREADGROUP, byte for byte as on Redis: the sizes where a reply changes, in every form of a read."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import pytest
 from support.thorough import ALL
-from support.wire import encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from support.wire import Wire
+from support.wire import Wire, encode_command
 
 SIZES = range(1, 401)
 END, LAST = b"the end of a story", b"the end of all"

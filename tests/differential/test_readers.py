@@ -1,7 +1,5 @@
 """A client that sends SYNC or PSYNC without announcing itself: what it is sent after the snapshot."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,22 +1,15 @@
 """Every case of `scripts/`, byte by byte: Rillet as each version against the real server of that version."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from differential.judge import CASES, NEWER, judge, judge_as_7_2, side_by_side
 from differential.on_purpose import NOT_AS_BETWEEN, NOT_AS_VALKEY, ON_PURPOSE, page
 from differential.pairs import NEWEST, PAIRS
 from support.script import Answer, Case, play_case
-from support.servers import BETWEEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from _pytest.mark.structures import ParameterSet
-    from support.servers import ServerProcess
+from support.servers import BETWEEN, ServerProcess
 
 
 def runs(cases: list[Case]) -> list[ParameterSet]:

@@ -1,18 +1,12 @@
 """What a write means for blocked clients: who is served, the events, changes since the last save, counted calls."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import pytest
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.until import until
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
-    from support.wire import Wire
+from support.wire import Wire
 
 READ = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"
 # What blocks, and commands that may serve it.

@@ -1,7 +1,5 @@
 """Generated runs of commands for sets, sorted sets and HyperLogLogs, the same to every server."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Which words SLOWLOG shows of commands that name users, passwords and secrets."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

@@ -1,9 +1,6 @@
 """Generated runs of commands, the same to every server, every reply compared byte for byte."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 from differential.as_redis_8 import without_tree
@@ -20,10 +17,8 @@ from differential.strategies.commands import (
 from hypothesis import given
 from hypothesis import strategies as st
 from support.masks import Masks
+from support.servers import ServerProcess
 from support.wire import Node, Wire, encode_command
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
 
 Command = list[str]
 

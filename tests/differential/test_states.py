@@ -1,7 +1,5 @@
 """Every command in every state of a server: run, refused with the same words, or held, as real servers do."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

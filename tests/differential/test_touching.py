@@ -1,7 +1,5 @@
 """What each command means for its keys: clocks of eviction, WATCH, tracking, changes since the last save."""
 
-from __future__ import annotations
-
 import pytest
 from differential.touching import Step, play, walk, walked
 from support.background import at_once

@@ -1,19 +1,13 @@
 """Stories of client tracking: who is told of a change that a client made, or that others made on its behalf."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from support.background import at_once
-from support.servers import start_server
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
+from support.servers import ServerProcess, start_server
 
 MODES = ("", "BCAST", "NOLOOP", "BCAST NOLOOP", "OPTIN", "OPTOUT", "OPTIN NOLOOP", "OPTOUT NOLOOP")
 SET = "EVAL return_redis.call('set',KEYS[1],'v') 1 k"

@@ -4,25 +4,16 @@ A walk gives each command keys of its own (`7:s`), so that one wait lets all of 
 after the command.
 """
 
-from __future__ import annotations
-
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from differential.anything import ALL_KEYS, BEGINNING, Maker
-from support.wire import encode_command
+from support.servers import ServerProcess
+from support.wire import Node, Wire, encode_command
 
-from rillet.commands.spec.command import REGISTRY, keys_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.servers import ServerProcess
-    from support.wire import Node, Wire
-
-    from rillet.commands.spec.command import Command
+from rillet.commands.spec.command import REGISTRY, Command, keys_of
 
 Words = list[str]
 

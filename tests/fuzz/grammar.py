@@ -3,16 +3,12 @@
 Words are mostly what a command wants and now and then what it does not: extremes, other types, words too many.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from random import Random
+from typing import Final
 
 from rillet.commands.spec.command import REGISTRY, Argument, Command
 from rillet.server.families import load_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from random import Random
 
 load_all()
 

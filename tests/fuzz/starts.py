@@ -1,15 +1,10 @@
 """A real start of a server, in a thread of this process, on files that may be damaged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.live import LiveServer
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def start(folder: Path, **directives: object) -> tuple[bytes | None, str]:

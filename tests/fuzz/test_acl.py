@@ -4,25 +4,18 @@ An input is a text: its first line holds the rules, the others are command lines
 redis-server of 8.x, whose ACL DRYRUN is compared then.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer, parse_lines, show_line
 from fuzz.grammar import PREPARE, Maker
 from fuzz.victim import HARMFUL, Victim
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
+from support.wire import Node, Wire
 
 from rillet.commands.spec.command import CATEGORIES, REGISTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
-
-    from support.servers import ServerProcess
-    from support.wire import Node, Wire
 
 fuzzer = Fuzzer("acl", by_line=True)
 

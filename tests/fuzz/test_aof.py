@@ -1,12 +1,11 @@
 """Append-only files that are damaged: a start refuses them with a clear error, or loads what is whole."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 from fuzz.engine import Fuzzer, cuts, mutate
 from fuzz.starts import start
@@ -17,10 +16,6 @@ from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import leading_number
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 fuzzer = Fuzzer("aof")
 

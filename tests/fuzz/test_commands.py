@@ -1,21 +1,15 @@
 """Command lines over the whole table: no bug in the replies or the log, and the files hold what the memory holds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer, parse_lines, show_line
 from fuzz.grammar import PREPARE, Maker
 from fuzz.victim import HARMFUL, Victim
+from support.wire import Wire
 
 from rillet.commands.spec.command import REGISTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
-
-    from support.wire import Wire
 
 fuzzer = Fuzzer("commands", by_line=True)
 

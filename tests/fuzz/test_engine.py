@@ -1,7 +1,5 @@
 """The engine of the fuzzers: what it does with a failure, and that it repeats itself."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -4,8 +4,6 @@ The files are those of a server that has seen everything: each data type, groups
 expiries, commands that came after a rewrite. `RILLET_FLIPS=1000` makes so many flips of each file.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

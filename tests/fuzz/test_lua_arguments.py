@@ -1,17 +1,12 @@
 """Functions of Lua's libraries with extreme arguments: an answer or an error, never the end of the server."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer
 from fuzz.victim import Victim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 fuzzer = Fuzzer("lua_arguments", by_line=True)
 

@@ -1,7 +1,5 @@
 """Scripts from a grammar that writes to everything it can name and passes odd values; the next script meets no trace."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

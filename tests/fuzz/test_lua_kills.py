@@ -1,21 +1,14 @@
 """Scripts that never end, from wherever they run: each is killed, and others are told BUSY until then."""
 
-from __future__ import annotations
-
 import select
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer
 from fuzz.victim import Victim
 from support.until import until
-from support.wire import encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
-
-    from support.wire import Wire
+from support.wire import Wire, encode_command
 
 fuzzer = Fuzzer("lua_kills")
 

@@ -1,11 +1,10 @@
 """Manifests that are damaged: a clear error, or the files that they name and no others."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 from fuzz.engine import Fuzzer, mutate
 from fuzz.starts import start
@@ -16,10 +15,6 @@ from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import Manifest
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
 
 fuzzer = Fuzzer("manifest")
 

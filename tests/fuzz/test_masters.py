@@ -4,10 +4,9 @@ A step is a line: `handshake` answers up to PSYNC as a master does; `answer` rea
 sends these bytes; `drop` waits for the next link. All other lines are commands of the stream.
 """
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import CORPUS, Fuzzer, mutate, parse_lines, show_line
@@ -18,10 +17,6 @@ from support.until import until
 from support.wire import ConnectionClosedError, encode_command
 
 from rillet.commands.spec.command import REGISTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 fuzzer = Fuzzer("masters", by_line=True)
 

@@ -4,23 +4,19 @@ Nothing here is timed. The server runs in a thread of this process, and a callba
 counts how many commands of the flood ran in that turn: as long as a turn takes, all others wait.
 """
 
-from __future__ import annotations
-
 import itertools
+import socket
+import ssl
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import pytest
 from support.live import LiveServer, eventually
 from support.tls import client_context, make_certificates
 from support.wire import Wire, encode_command
-
-if TYPE_CHECKING:
-    import socket
-    import ssl
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

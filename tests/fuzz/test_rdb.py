@@ -1,10 +1,9 @@
 """Dump files with right checksums: refused with a clear error, or loaded with values that can be used."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 from fuzz.engine import Fuzzer, cuts, mutate
 from fuzz.starts import start
@@ -17,10 +16,6 @@ from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_c
 from rillet.storage.rdb.check import check_rdb
 from rillet.storage.streams.chunk import DamagedError
 from rillet.storage.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
 
 fuzzer = Fuzzer("rdb")
 

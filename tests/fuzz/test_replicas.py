@@ -4,10 +4,9 @@ A step is a line: a command; `raw` and its bytes; `cut N` and a command without 
 connection; `write` and `read` for what the master does meanwhile. `@id` and `@offset` are the master's own.
 """
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer, parse_lines, show_line
@@ -15,10 +14,6 @@ from fuzz.victim import Victim
 from support.deployments.replication import FakeReplica, info
 from support.until import until
 from support.wire import Wire, encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 fuzzer = Fuzzer("replicas", by_line=True)
 

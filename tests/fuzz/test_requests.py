@@ -1,17 +1,12 @@
 """Requests cut anywhere: however bytes arrive, the same commands and the same error come out."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 from fuzz.engine import Fuzzer, mutate
 
 from rillet.protocol import limits
 from rillet.protocol.requests import RequestParser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 fuzzer = Fuzzer("requests")
 

@@ -1,8 +1,7 @@
 """Payloads of RESTORE with right checksums: refused with a clear error, or a key that every command can use."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from fuzz.engine import Fuzzer, mutate
@@ -13,10 +12,6 @@ from rillet.server.debugging.digest import value_digest
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import RdbError, dump_value, restore_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 fuzzer = Fuzzer("restore")
 

@@ -4,16 +4,12 @@
 corpus/restore and corpus/rdb; commands and options it does not know are left out.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fuzz.engine import CORPUS, parse_lines
-
-if TYPE_CHECKING:
-    from support.wire import Wire
+from support.wire import Wire
 
 _LONG: Final = "a value that is long enough to be compressed " * 3
 _MANY: Final = range(140)

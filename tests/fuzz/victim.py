@@ -1,19 +1,15 @@
 """A server in a process of its own for inputs that may end it: watched for its life, its log and its memory."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from support.servers import ServerProcess
 from support.until import until
 from support.wire import ConnectionClosedError, Node, Wire, encode_command, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TROUBLE = ("internal error", "traceback (most recent")
 _MOST_MEMORY = 700 << 20

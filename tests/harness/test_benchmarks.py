@@ -1,7 +1,5 @@
 """The benchmark of waits runs, and prints a row for each operation."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The harness of the differential tests: what it compares must not be able to hide a difference."""
 
-from __future__ import annotations
-
 from unittest.mock import Mock
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run of the tests does without other people's programs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

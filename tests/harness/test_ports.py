@@ -1,7 +1,5 @@
 """Ports for the servers of tests: no two processes of a run share one, nor is one a port that Linux gives away."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``atoi`` beside what C's answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.protocol.atoi import atoi

@@ -1,7 +1,5 @@
 """Doubles: how Redis spells them, and which spellings it takes."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from math import inf, nan
 

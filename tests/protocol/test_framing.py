@@ -1,7 +1,5 @@
 """Framing: where values end, in bytes that are cut anywhere; built from a tree, so the ends are known."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

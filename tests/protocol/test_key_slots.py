@@ -1,7 +1,5 @@
 """Hash slots, beside those that real servers name (tests/server/cluster compares more of them)."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.protocol.key_slots import hash_tag, key_slot

@@ -1,7 +1,5 @@
 """One call of the parser does a limited amount of work, whatever it is given."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

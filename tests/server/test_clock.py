@@ -1,7 +1,5 @@
 """The clock that everything asks."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Directives that no code reads: all of them are known, and setting one leaves a line in the log."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The moment at which the end is decided: after it no command runs, whatever the order in which bytes arrive."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -3,8 +3,6 @@
 The ends of ``USUAL`` run always, all of them with `make test-heavy`.
 """
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """Where uvloop is not installed (Windows) asyncio's own loop serves."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The log's lines, levels and files."""
 
-from __future__ import annotations
-
 import os
 import re
 

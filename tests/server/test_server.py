@@ -7,15 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.live import DEADLINE, eventually
 from support.servers import require_binary
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERSION = r"Redis server v={} sha=[0-9a-f]{{8}}:\d malloc=\S+ bits=64 build=\w+ \(Rillet \d+\.\d+\.\d+\S*\)"
 # Redis' own shape: pid, role, time with milliseconds, mark.

@@ -1,7 +1,5 @@
 """Ctrl-C at any moment: the end has the log lines of a shutdown, and costs no data that is on the disk."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

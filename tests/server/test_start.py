@@ -1,7 +1,5 @@
 """What a server has imported after its start: what a first PING needs, and no room of what few servers use."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Configurations that redis-server starts with: Rillet starts the same, in the same folders, or refuses as it does."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

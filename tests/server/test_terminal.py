@@ -1,20 +1,15 @@
 """What a server says in a terminal, where a person reads it, and not in a file or a pipe."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.servers import require_binary
 from support.until import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if sys.platform != "win32":
     import pty

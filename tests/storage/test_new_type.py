@@ -1,8 +1,6 @@
 """A data type that only its class, its codec and its record know works wherever values of any type do."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import pytest
 from support.alone import Alone
@@ -19,9 +17,6 @@ from rillet.storage.keyspace.memory import memory_of_database
 from rillet.storage.rdb import ByteSource, load_rdb, rdb_chunks
 from rillet.storage.rdb.reader import BY_TYPE_BYTE
 from rillet.storage.value_types import TYPES, ValueType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TYPE_BYTE = 99
 

@@ -1,7 +1,5 @@
 """Every data type has a record, and what the record says of it fits together."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer, make_client, run
 

@@ -1,15 +1,10 @@
 """What the cases of a parametrized test wait for, begun at its first case: four at once, in threads of one worker."""
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    import pytest
+import pytest
 
 _AT_ONCE = 4  # as many as `make test` has workers, each of which did one at a time
 

@@ -1,9 +1,7 @@
 """A server alone with its connections: no sockets, no files, no time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
@@ -14,9 +12,6 @@ from rillet.server.net.connection import Connection
 from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.streams.iteration import iter_entries
-
-if TYPE_CHECKING:
-    from rillet.protocol.replies import Plain
 
 NOW = 1_700_000_000_000
 
@@ -102,7 +97,7 @@ class Alone:
             what(*args)  # type: ignore[operator]
         return bool(turns)
 
-    def recorded(self) -> list[list[Plain]]:
+    def recorded(self) -> list[list[Any]]:
         """What the recording has."""
         recorder = self.server.debugging.recorder
         (recording,) = recorder.recordings.values()

@@ -1,19 +1,12 @@
 """Reads an append-only file folder as the commands in it."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
+from support.servers import ServerProcess
 from support.until import until
-from support.wire import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from support.servers import ServerProcess
-    from support.wire import Wire
+from support.wire import Wire, parse
 
 FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
 # Valkey would write UNLINK where the others write DEL.

@@ -1,16 +1,12 @@
 """Work that goes on beside a test: `with beside(first.work, second.work) as running: ...; go_on(running)`."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from support.until import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 Result = TypeVar("Result")
 

@@ -5,18 +5,14 @@ clients do at the same time has no order that they could know; but an answer tha
 sent does, and that is enough: `Journal.check` says exactly which states are possible after the restart.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY, GROUP = "s", "g"
 

@@ -4,9 +4,9 @@ Redis 7.0 has older names in its argument trees: its successors renamed nodes wi
 not listed here is equal.
 """
 
-from __future__ import annotations
+from typing import Any, Final
 
-from typing import TYPE_CHECKING, Any, Final
+from support.servers import ServerProcess
 
 from rillet.commands.spec.command import REGISTRY, Argument
 from rillet.commands.spec.grammar import (
@@ -22,9 +22,6 @@ from rillet.commands.spec.grammar import (
     token,
 )
 from rillet.server.families import load_all
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
 
 load_all()
 # What is compared with real servers: all but Rillet's own.

@@ -1,26 +1,18 @@
 """Ends of a server while something is under way: what it answers, whether it ends, and what the next start has."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal
 import socket
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from support.deployments.replication import FakeReplica
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.until import until
-from support.wire import ConnectionClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from support.servers import ServerProcess
-    from support.wire import Wire
+from support.wire import ConnectionClosedError, Wire
 
 KEYS = 20
 SLOW, QUICK = ("CONFIG", "SET", "rdb-key-save-delay", "150000"), ("CONFIG", "SET", "rdb-key-save-delay", "0")

@@ -6,8 +6,6 @@ without a number twice, and n lies between the last number that was acknowledged
 `python -m support.ends rewrites 200 7`: the ends by fork, which need a process of their own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -18,9 +16,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from support import until as waiting
 from support.servers import ServerProcess, start_server
@@ -28,9 +27,6 @@ from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 from rillet.testing import Server
 from rillet.testing.process import StopError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 WRITERS = ("list", "stream", "unit")
 POLICIES = ("always", "everysec", "no")

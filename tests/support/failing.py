@@ -6,12 +6,11 @@ trial.send([[b"SET", b"a", b"2"]], failing=Failing(7))    # a MemoryError at the
 assert trial.seen() == trial.replayed()    # memory, and what the AOF and the replicas were given
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiredis import Reader
 from support.invariants import check_invariants
@@ -28,15 +27,11 @@ from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
+from rillet.storage.keyspace.database import Database
 from rillet.storage.streams.chunk import opened
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rillet.storage.keyspace.database import Database
-    from rillet.storage.value_types import Value
+from rillet.storage.value_types import Value
 
 NOW = 1_700_000_000_000
 

@@ -11,8 +11,9 @@ The keyspace and the clock are the real ones; everything that would reach out is
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hiredis
 
@@ -26,12 +27,8 @@ from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
 from rillet.server.families import load_all
+from rillet.storage.keyspace.database import Database
 from rillet.storage.keyspace.keyspace import Keyspace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rillet.storage.keyspace.database import Database
 
 load_all()
 

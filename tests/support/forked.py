@@ -3,8 +3,6 @@
 The tests start a server some thousand times. Loading the modules takes 0.4 seconds of processor time, a fork 0.03.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -13,12 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(

@@ -1,20 +1,14 @@
 """A stream with a group, and the XCLAIM that states one entry, for tests of the group commands."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from support.fake_server import make_client, run
 
+from rillet.commands.runtime.client import Client
 from rillet.commands.streams import xadd as streams
 from rillet.commands.streams import xclaim as claims
 from rillet.commands.streams import xgroup as groups
 from rillet.commands.streams import xinfo as stream_info
 from rillet.commands.streams import xpending as pending
 from rillet.commands.streams import xreadgroup as stream_reads
-
-if TYPE_CHECKING:
-    from rillet.commands.runtime.client import Client
 
 # Importing them is what registers the commands.
 FAMILIES = (claims, groups, pending, stream_info, stream_reads, streams)

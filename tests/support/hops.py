@@ -7,20 +7,15 @@ with LiveServer() as server, server.wire() as wire:
 Only calls into the project count, in their order; returns do not. Replies are written to the real socket.
 """
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
+from support.live import LiveServer
 from support.wire import Wire, encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from support.live import LiveServer
 
 ROOT = Path(__file__).parents[2]
 ROOMS = tuple(f"{ROOT / room}/" for room in ("protocol", "storage", "commands", "server"))

@@ -1,7 +1,5 @@
 """Workers of a group that do jobs, right and wrong, for the simulation and for faults in turn."""
 
-from __future__ import annotations
-
 import asyncio
 
 import redis.asyncio

@@ -1,7 +1,5 @@
 """The commands of Redis that Rillet leaves out, as docs/differences.md says; its own are marked in their records (``ours``)."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

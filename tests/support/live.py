@@ -1,22 +1,17 @@
 """Running Rillet servers looked at from inside: wait for a state, reach into the thread, read the AOF."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from support.aof import aof_files, read_commands
 from support.until import until as eventually
 from support.wire import Wire
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rillet.server.server import Server
+from rillet.server.server import Server
 
 DEADLINE = 60.0
 

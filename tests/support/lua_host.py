@@ -1,7 +1,5 @@
 """A Lua state without a server: its redis.call echoes, fails, or asks for the end of the script."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.commands.scripting.lua.interpreter import FailedScriptError, Interpreter, ScriptError

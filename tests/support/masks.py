@@ -14,15 +14,10 @@ A path goes down from the reply: `0` an index, `*` every element, a word the val
 map or in a flat array. `.` alone is the whole reply: `ms:groups.*.pending.*.2`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.wire import Node
+from support.wire import Node
 
 
 def positions(node: Node, segment: str) -> list[int]:

@@ -5,8 +5,6 @@ sets RILLET_NEEDS=all: there each of these tests fails. ``make test-quick`` sets
 counts as missing.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

@@ -1,13 +1,8 @@
 """Payloads of RESTORE made byte by byte, in forms that this server does not write."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rillet.storage.codecs.crc64 import crc64
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def payload(value_type: int, body: bytes, version: int = 11) -> bytes:

@@ -1,15 +1,10 @@
 """Ports for the servers of tests, such that no two processes of a test run ever share one."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import threading
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Below the ports that Linux gives to sockets that ask for none (32768 and up): a port that was free a moment ago would
 # else be the next one of a socket of another process, which then hears what this test says to its server. A node of a

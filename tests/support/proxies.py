@@ -1,15 +1,10 @@
 """`rillet proxy` as a program, in front of a server."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 
 def start_proxy(*words: str) -> subprocess.Popen[str]:

@@ -22,20 +22,15 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
 A mask without a path names the whole reply; TTL and HTTL always have the mask `sec`. Every case runs in RESP2 and in RESP3.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.masks import Masks
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 NO_REPLY = "no reply"
 PATIENCE = 5.0  # seconds

@@ -1,7 +1,5 @@
 """Server processes for tests: find the binary, start it on a free loopback port, stop it by its pid."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -10,17 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pytest
 from support import needs
 from support.forked import ForkedServer
 from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KINDS = ("rillet", "redis810", "redis7", "valkey")
 # Real servers that tests/peers.sh builds, and the version of each.

@@ -1,13 +1,9 @@
 """What a test of kept connections does to a session, and what a client can see of it, for both kinds of redis-py clients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import redis
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 _VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
 RESP3 = {"protocol": 3} if _VERSION >= (5, 0) else {}

@@ -1,7 +1,5 @@
 """How much a test tries of what it could try: a part in `make test`, all where RILLET_ALL is set (CONTRIBUTING.md)."""
 
-from __future__ import annotations
-
 import os
 
 ALL = bool(os.environ.get("RILLET_ALL"))

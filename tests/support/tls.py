@@ -1,17 +1,12 @@
 """TLS in tests: certificates made on the spot, the flags for them, and clients that speak it."""
 
-from __future__ import annotations
-
+import socket
 import ssl
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import redis
 from support.wire import Wire
-
-if TYPE_CHECKING:
-    import socket
-    from pathlib import Path
 
 
 def _openssl(*words: str) -> None:

@@ -1,7 +1,5 @@
 """The tools of the command line in this process: a new Python for each case takes 0.2 s of processor time."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout

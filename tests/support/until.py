@@ -1,12 +1,8 @@
 """Waiting for something that another process does: no test counts on how long it takes."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 
 def until(condition: Callable[[], Any], seconds: float = 60.0, *, every: float = 0.001) -> Any:

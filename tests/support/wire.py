@@ -7,11 +7,9 @@ very bytes it came from, so comparing masked trees is comparing bytes.
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
 
 LINE_TYPES = b"+-:_,#("
 BULK_TYPES = b"$=!"

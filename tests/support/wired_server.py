@@ -7,8 +7,6 @@ talk(bob, "PUBLISH", "news", "x")
 assert alice.take() == b">3\r\n$7\r\nmessage..."        # what she got since
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Users of a running server: the ACL file, `user` lines of redis.conf, ACL LOG, and what INFO counts."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

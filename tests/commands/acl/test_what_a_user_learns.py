@@ -5,8 +5,6 @@ speaks RESP2. ``sees`` reads the messages that have arrived, ``reads`` waits for
 and ``{client}`` is the ID of a client.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What CLIENT LIST shows of a client that did this or that: as on the real server of the version."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

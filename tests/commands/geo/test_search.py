@@ -1,7 +1,5 @@
 """A search for the nearest members looks at few of them, and finds what a look at all of them finds."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The keyspace events of Redis 8.8 that name the fields of hashes: the classes S, T, I and V."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer
 

@@ -1,7 +1,5 @@
 """HIMPORT: fieldsets of a connection, the hashes made of them, their events and propagation."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer, make_client, run
 from support.groups import FAMILIES, effects, forget

@@ -1,7 +1,5 @@
 """The keyspace events of Redis 8.2: overwritten and type_changed."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import make_client, run
 

@@ -1,7 +1,5 @@
 """Lists through their commands: effects, limits of versions, and rewritten files. Replies: differential/scripts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """LMOVEM and BLMOVEM: order, count, blocking, events and propagation."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

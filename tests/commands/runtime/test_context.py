@@ -1,7 +1,5 @@
 """The fake servers of these tests offer nothing that the real one does not have; commands import no server."""
 
-from __future__ import annotations
-
 import inspect
 
 import grimp

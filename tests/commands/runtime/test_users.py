@@ -1,7 +1,5 @@
 """Users: how their rules add up and are formatted (as in Redis 7.2 and newer), and the check of a command."""
 
-from __future__ import annotations
-
 import contextlib
 
 import hypothesis.strategies as st

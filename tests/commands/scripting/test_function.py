@@ -1,7 +1,5 @@
 """Libraries of functions in a server: in the AOF, in snapshots, on replicas, between servers, in INFO."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Scripts such as libraries send: locks, limiters, queues; one as long as the longest that were seen."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 from support.live import LiveServer

@@ -1,7 +1,5 @@
 """What of sets is newer than the real servers that tests can ask; walks and choices by chance, of sorted sets, too."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer, make_client, run
 

@@ -1,7 +1,5 @@
 """What of sorted sets is newer than the real servers that tests can ask, their choices by chance, and waits for them."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer, make_client, run
 

@@ -1,7 +1,5 @@
 """Commands of Redis 8.10 that Rillet leaves out: named in the documentation, and not pretended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.declarations import OF_REDIS

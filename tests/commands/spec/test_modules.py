@@ -1,7 +1,5 @@
 """The module that a family names for a command registers its handlers, without the rest of the room."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

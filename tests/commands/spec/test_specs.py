@@ -1,7 +1,5 @@
 """Every command of the registry: its record agrees with itself, with its grammar, and with what real servers declare."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -3,8 +3,6 @@
 How the older versions behave is compared with real servers in tests/differential.
 """
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

@@ -1,7 +1,5 @@
 """Ids whose integers all have one hash cost no more than others, in every command that takes ids."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

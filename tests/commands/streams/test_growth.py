@@ -1,10 +1,8 @@
 """What commands of streams do does not grow with what they do not touch: counted in bytecodes, after random histories."""
 
-from __future__ import annotations
-
 import random
 import sys
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import pytest
 from support.fake_server import make_client, run
@@ -14,9 +12,6 @@ from rillet.commands.runtime.deferral import Deferred
 from rillet.commands.spec.command import REGISTRY
 from rillet.commands.streams import idempotency, xautoclaim, xdel, xinfo, xtrim  # noqa: F401 - they declare commands
 from rillet.storage.streams.ids import encode, parse
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 FEW, MANY = 500, 8_000
 # Not here: XREADGROUP of new entries with a PEL, which costs more where the history has set the group back to pending ones.

@@ -1,7 +1,5 @@
 """XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD, what XINFO STREAM shows of them, and what is propagated."""
 
-from __future__ import annotations
-
 import hiredis
 import pytest
 from hypothesis import given, settings

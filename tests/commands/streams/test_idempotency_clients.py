@@ -1,7 +1,5 @@
 """redis-py's methods for idempotent messages, on both protocols, through restarts."""
 
-from __future__ import annotations
-
 import pytest
 
 import rillet.testing

@@ -1,7 +1,5 @@
 """MAXCOUNT and MAXSIZE: what XREAD and XREADGROUP may answer over all their streams."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

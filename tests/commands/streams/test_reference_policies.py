@@ -1,7 +1,5 @@
 """KEEPREF, DELREF and ACKED on XADD and XTRIM."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer, make_client, reply, run
 from support.groups import FAMILIES, effects, forget

@@ -1,7 +1,5 @@
 """What stream commands recognise at sight means what the general way says of it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

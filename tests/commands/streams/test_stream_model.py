@@ -1,7 +1,5 @@
 """Random commands on one stream, beside a plain model of it: replies, the whole state, and what a replay makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import hiredis

@@ -1,7 +1,5 @@
 """XNACK, rule by rule, and how entries without owner look from everywhere."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
 from support.groups import forget, group_client

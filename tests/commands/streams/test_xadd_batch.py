@@ -1,7 +1,5 @@
 """Runs of XADD: together they do what they do one by one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """XCLAIM and XAUTOCLAIM: what xclaim.script and xautoclaim.script do not show: effects, exact times, no change on error."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated

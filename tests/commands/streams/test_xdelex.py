@@ -1,7 +1,5 @@
 """XDELEX and XACKDEL, rule by rule."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client

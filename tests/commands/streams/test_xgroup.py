@@ -1,7 +1,5 @@
 """XGROUP and XACK."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import make_client, ready_keys, run, wait_for
 from support.groups import effects, forget, group_client

@@ -1,7 +1,5 @@
 """XINFO: STREAM, STREAM FULL, GROUPS, CONSUMERS; the lag vectors that lag.script does not have."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import make_client, reply, run
 from support.groups import group_client

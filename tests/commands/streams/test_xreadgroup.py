@@ -1,7 +1,5 @@
 """XREAD and XREADGROUP: parsing, delivery, history, propagation, and when they block."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

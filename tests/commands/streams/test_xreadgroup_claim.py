@@ -1,7 +1,5 @@
 """XREADGROUP CLAIM: what is idle first, then what is new."""
 
-from __future__ import annotations
-
 import pytest
 from support.fake_server import reply, run
 from support.groups import forget, group_client

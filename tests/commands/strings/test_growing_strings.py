@@ -1,7 +1,5 @@
 """Strings that are changed in place: against plain bytes, and without a copy where nobody else holds them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import hypothesis.strategies as st

@@ -1,16 +1,12 @@
 """Generated runs over keys of every type in two databases, chance and scripts included, and what they leave behind."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from differential.strategies import hash_commands, list_commands, set_commands
 from differential.strategies.commands import Command, line, maybe, one_of
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-    from support.wire import Wire
+from hypothesis.strategies import SearchStrategy
+from support.wire import Wire
 
 DATABASES = (0, 1)
 LATER = "33177117420123"

@@ -4,17 +4,12 @@ A run is a list of commands (lists of words). Replies must not depend on how lon
 times are 0 or enormous, and what is to count as old is made old by IDLE or TIME.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from support.thorough import examples
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
 
 Command = list[str]
 

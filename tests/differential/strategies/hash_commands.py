@@ -1,14 +1,8 @@
 """Generated runs of commands for hashes and bits over three keys, one of which may be a string."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from differential.strategies.commands import Command, line, maybe, one_of
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 KEYS = ["h", "g", "b"]
 KEY = one_of("h", "h", "h", "g", "b")

@@ -1,14 +1,8 @@
 """Generated runs of list commands over three keys, one of which may be a string, and a few elements."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from differential.strategies.commands import Command, line, maybe, one_of
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 KEYS = ["l", "m", "n"]
 KEY = one_of("l", "l", "m", "n")

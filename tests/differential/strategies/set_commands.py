@@ -1,14 +1,8 @@
 """Generated commands for sets, sorted sets and HyperLogLogs, chance left out."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from differential.strategies.commands import Command, line, maybe, one_of
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 KEYS = ("s", "t", "u", "y", "z", "h", "string")
 

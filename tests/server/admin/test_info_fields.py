@@ -1,7 +1,5 @@
 """The sections and fields of INFO, and the fields of CLIENT LIST, beside the real servers."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer
 from support.until import until

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from support.fake_server import FakeServer
 from support.servers import start_server

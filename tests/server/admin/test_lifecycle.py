@@ -1,7 +1,5 @@
 """Commands about the server: replies compared with a real Redis, and those in which Rillet differs."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,16 +1,11 @@
 """A cluster of Rillet answers as clusters of real servers do, word by word."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from support.deployments.cluster_scene import Scene
 from support.until import until
-
-if TYPE_CHECKING:
-    from support.wire import Wire
+from support.wire import Wire
 
 KEYS = """
 m0 SET b 1

@@ -1,7 +1,5 @@
 """The topology as an object: what holds whatever happens to it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Lines of sentinel.conf, as a start of `rillet sentinel.conf --sentinel` reads them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.server.config.file import ConfigFileError, parse_arguments

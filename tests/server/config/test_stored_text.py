@@ -1,7 +1,5 @@
 """Whatever text clients let the server store, the files that it writes say exactly that, and nothing else."""
 
-from __future__ import annotations
-
 import copy
 from types import SimpleNamespace
 

@@ -1,16 +1,10 @@
 """A second connection to the server of a test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.live import LiveServer
-    from support.wire import Wire
+from support.live import LiveServer
+from support.wire import Wire
 
 
 @pytest.fixture

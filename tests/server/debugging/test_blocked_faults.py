@@ -1,17 +1,12 @@
 """Faults of commands that wait: the look counts that is taken when the reply is due, whenever the fault began."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.live import LiveServer, eventually
-from support.wire import encode_command
-
-if TYPE_CHECKING:
-    from support.wire import Wire
+from support.wire import Wire, encode_command
 
 SECOND = 1000
 

@@ -1,7 +1,5 @@
 """Faults of commands whose replies come late: they block, they are delayed, their bytes are slow."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Faults of the disk, and what the server does on such a disk."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 from support.wire import ConnectionClosedError

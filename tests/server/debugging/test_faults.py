@@ -1,7 +1,5 @@
 """What faults do to commands, connections and their replies."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

@@ -1,7 +1,5 @@
 """What a recording says explains every byte that a client got, whatever faults hit its commands."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone

@@ -1,7 +1,5 @@
 """Many faults at once: a command asks only those that may hit it, and the order of adding decides among these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -4,21 +4,17 @@ A new attribute that holds state stands in one of the two tables: RESET, which t
 KEPT with the reason.
 """
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import redis
 from support.streams import server_state as state
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RESET = """
 AclLog: _next entries

@@ -1,7 +1,5 @@
 """Long work runs in slices; a client that needs the result waits, and no other does."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Blocked readers: who is served, in which order, and who is forgotten."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

@@ -1,7 +1,5 @@
 """What clients make the server hold counts as used memory, on Redis and here, until they let it go."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

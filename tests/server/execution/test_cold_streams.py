@@ -1,7 +1,5 @@
 """stream-compress-depth on a running server: old entries take less memory, and that is all that shows."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 

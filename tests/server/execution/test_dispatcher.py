@@ -1,7 +1,5 @@
 """The order of checks before a command runs, and what a bug in a handler does to the server: nothing."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 from support.servers import start_server

@@ -1,7 +1,5 @@
 """``maxmemory``: which keys go, who hears of it, and when nothing may go."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 from support.servers import start_server

@@ -1,7 +1,5 @@
 """The fast path of plain clients, one command at a time and in batches, against the general way, its specification."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

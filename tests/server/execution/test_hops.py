@@ -3,8 +3,6 @@
 Someone who follows a command through the code opens these files, and turns as often. The bounds may be lowered.
 """
 
-from __future__ import annotations
-
 import pytest
 from support.hops import travel
 from support.live import LiveServer

@@ -5,8 +5,6 @@ unless RILLET_EVERYWHERE is set). Each time what was propagated is replayed into
 Then the same command runs again and everything must still agree: what was mended is a value like any other.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

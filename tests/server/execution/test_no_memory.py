@@ -1,19 +1,14 @@
 """A real process to which the system gives no more memory: what it confirmed, and what it holds, is what it wrote."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.live import LiveServer, eventually
 from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEMORY = 340 << 20  # bytes of addresses
 BIG = b"x" * (40 << 20)

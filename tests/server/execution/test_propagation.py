@@ -1,7 +1,5 @@
 """What the append-only file receives: one effect bare, several in MULTI/EXEC, SELECT where the database changes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

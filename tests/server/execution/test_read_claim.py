@@ -1,7 +1,5 @@
 """XREADGROUP BLOCK CLAIM on a running server: who wakes when time passes or entries are given back."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import eventually
 

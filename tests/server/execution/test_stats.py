@@ -1,7 +1,5 @@
 """The counters behind INFO."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Fair turns: how much one client may do before others have their turn, counted and not timed."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients that wait, beside Redis: what counts, and what becomes of a key past its time that SWAPDB brings."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """A slow script: other clients get BUSY while it runs, and may end it."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import ssl

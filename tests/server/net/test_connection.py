@@ -1,7 +1,5 @@
 """Connections: batches, limits, flow control, and how they end."""
 
-from __future__ import annotations
-
 import re
 import socket
 import time

@@ -1,20 +1,16 @@
 """MIGRATE: to and from real servers, to targets that misbehave, and beside other clients."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import pytest
 from support.deployments.replication import Peer
 from support.live import LiveServer, eventually
 from support.servers import start_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 READING = b"IOERR error or timeout reading to target instance"
 WRITING = b"IOERR error or timeout writing to target instance"

@@ -1,7 +1,5 @@
 """maxclients under a low limit of open files."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import socket

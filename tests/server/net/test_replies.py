@@ -1,7 +1,5 @@
 """Replies that are held until the turn of the loop ends, against replies that leave at once."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

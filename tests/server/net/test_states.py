@@ -1,7 +1,5 @@
 """The one state of a client: whatever happens to it, the state changes only along ``LEGAL``."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """TLS: redis-cli and redis-py over tls-port, client certificates, changed settings, and replicas both ways."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """TLS channels without sockets: how much is encrypted ahead, and how much is decrypted at once."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 

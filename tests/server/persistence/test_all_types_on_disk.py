@@ -1,7 +1,5 @@
 """Generated runs over all types: what is left survives a restart, a rewrite in the middle, a reload, DUMP and RESTORE."""
 
-from __future__ import annotations
-
 import pytest
 from differential.strategies.all_types import contents, runs_of_all_types
 from differential.strategies.commands import fuzz_settings

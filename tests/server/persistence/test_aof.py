@@ -1,7 +1,5 @@
 """The append-only file at work: nothing is confirmed before it is written, and everything is there again."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """What an append-only folder holds, beside a real server that is treated in the same way."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """aof-history-retention and aof-timestamp-enabled ms, on a running server."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """BGREWRITEAOF on a running server: no client waits, nothing is lost, a failure keeps the old files."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

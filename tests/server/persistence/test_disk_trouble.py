@@ -1,7 +1,5 @@
 """A disk that is full, broken or read-only: writes are refused, reads go on, and room heals it without a restart."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -9,16 +7,13 @@ import resource
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.live import LiveServer, eventually
 from support.ports import free_port
 from support.servers import start_server
 from support.wire import ConnectionClosedError, Wire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MISCONF = "MISCONF Errors writing to the AOF file: {}"
 

@@ -1,7 +1,5 @@
 """One folder, one server: who has it, who is refused, and when it is free again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

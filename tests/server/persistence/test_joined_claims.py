@@ -1,7 +1,5 @@
 """XCLAIM records of a file that run as one XCLAIM leave what they leave one by one."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import pytest

@@ -3,12 +3,11 @@
 The rows of ``USUAL`` run always, all of them with `make test-heavy`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import redis
@@ -19,9 +18,6 @@ from support.until import until
 from support.wire import ConnectionClosedError
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHANGES = {
     "dir": ("dir", "inner"),

@@ -1,7 +1,5 @@
 """Commands and names in an AOF that no server writes: a line in the log, and never a traceback."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 from support.wire import encode_command

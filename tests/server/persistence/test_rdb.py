@@ -1,7 +1,5 @@
 """The dump file: when it is written, what happens where it cannot be, and what is loaded at the start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

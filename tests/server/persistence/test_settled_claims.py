@@ -1,7 +1,5 @@
 """Claims of a file that are settled with their acknowledgements leave what the records leave one by one."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import pytest

@@ -1,7 +1,5 @@
 """Temporary dump files of servers that were killed, and whose they must be to be taken away."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

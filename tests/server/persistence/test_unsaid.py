@@ -1,7 +1,5 @@
 """What a chosen RDB version has no place for: Rillet keeps it, and the log counts it once."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

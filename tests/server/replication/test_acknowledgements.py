@@ -1,7 +1,5 @@
 """A replica acknowledges what its append-only file has: its master's clients in WAIT count on what a kill leaves."""
 
-from __future__ import annotations
-
 from threading import Event
 
 from support.aof import aof_files

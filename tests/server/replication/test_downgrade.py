@@ -1,7 +1,5 @@
 """What replicas receive if one does not know the stream commands of Redis 8.2 and later."""
 
-from __future__ import annotations
-
 import pytest
 from support.deployments.replication import call, follow, in_step, picture
 

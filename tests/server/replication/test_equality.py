@@ -1,7 +1,5 @@
 """Generated runs of commands on a master: its replicas must see the same, whatever they are and when they came."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """Generated runs over all types on a master, transactions and scripts included: replicas must hold the same."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """FAILOVER: with real servers on either side, with replicas that stand still, and with targets that misbehave."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """FAILOVER while CLIENT PAUSE holds the replica or the master, beside Redis: who is master at the end, and what is kept."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -3,8 +3,6 @@
 The master picks one of its own replicas, so the three servers hang from each other as a star or as a chain.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

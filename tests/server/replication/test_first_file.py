@@ -1,7 +1,5 @@
 """WAITAOF while the first append-only file is written, beside Redis: nothing of it is on the disk until it is whole."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replicas that know no times of fields: they hold the same fields, and lose them when the master says so."""
 
-from __future__ import annotations
-
 from support.deployments.replication import call, follow, in_step
 
 STORY = """

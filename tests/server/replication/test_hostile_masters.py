@@ -1,7 +1,5 @@
 """Masters that send nonsense: a clear line in the log, no traceback, bounded memory, and the link tries again."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from pathlib import Path

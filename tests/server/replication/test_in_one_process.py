@@ -1,7 +1,5 @@
 """Servers in threads of one process: no fork, no signals, the same behaviour."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

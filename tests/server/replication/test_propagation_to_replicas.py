@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rillet.protocol.replies import command
 from rillet.server.execution.propagation import Propagation
 

@@ -1,7 +1,5 @@
 """Servers that restart go on in the replication stream where their files stand."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """Servers that change places: chains, promotion, death; with real servers at either end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

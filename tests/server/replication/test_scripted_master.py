@@ -1,7 +1,5 @@
 """What a replica says to its master, byte for byte: the master is played by the test."""
 
-from __future__ import annotations
-
 import secrets
 
 import pytest

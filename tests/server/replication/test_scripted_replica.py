@@ -1,7 +1,5 @@
 """What a master says to its replica, byte for byte: the replica is played by the test."""
 
-from __future__ import annotations
-
 import pytest
 from support.deployments.replication import call, info, pause
 from support.live import LiveServer

@@ -1,7 +1,5 @@
 """Newer effects reach the replicas that understand them, also beside one that does not."""
 
-from __future__ import annotations
-
 import pytest
 from support.deployments.replication import call, follow, in_step, info
 from support.servers import compared

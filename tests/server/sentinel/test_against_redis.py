@@ -1,7 +1,5 @@
 """A sentinel of Rillet over Rillets beside a Redis Sentinel over Redises: replies, errors, votes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Failovers of a sentinel of Rillet over Rillets, and of a Redis Sentinel over Redises: the same events in order."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

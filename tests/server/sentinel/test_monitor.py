@@ -1,7 +1,5 @@
 """Which replica is promoted, and what INFO of strange servers does."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

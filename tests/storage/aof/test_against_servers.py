@@ -1,11 +1,9 @@
 """Our verdict on append-only files beside that of redis-server 7.0.15 and valkey-server, on the same bytes."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.servers import start_server
@@ -15,9 +13,6 @@ from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
 

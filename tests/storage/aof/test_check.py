@@ -1,13 +1,11 @@
 """`rillet check-aof` beside redis-check-aof, on the same bytes."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.servers import require_binary
@@ -15,9 +13,6 @@ from support.wire import encode_command
 
 from rillet.storage.aof.check import check_aof
 from rillet.storage.aof.manifest import Manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONE = encode_command("SELECT", "0") + encode_command("XADD", "s", "1-1", "a", "b")
 TRANSACTION = encode_command("MULTI") + ONE + encode_command("EXEC")

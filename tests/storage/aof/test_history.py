@@ -1,11 +1,9 @@
 """Files that rewrites have replaced: which belong together, how long they are kept, and what real servers make of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.servers import start_server
@@ -15,9 +13,6 @@ from rillet.storage.aof.history import generations, outdated
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import FileInfo, Manifest
 from rillet.storage.aof.writer import AppendOnlyFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "appendonly.aof"
 HOUR = 3600

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import os
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,11 +11,7 @@ from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.files import FileOperations
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rillet.storage.rdb import ByteSource
+from rillet.storage.rdb import ByteSource
 
 RDB = b"REDIS0010\xfa\x08aof-base\xc0\x01\xff" + bytes(8)
 ONE, TWO = [b"XADD", b"s", b"1-1", b"a", b"b"], [b"XADD", b"s", b"2-1", b"a", b"b"]

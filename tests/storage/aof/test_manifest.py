@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +15,6 @@ from rillet.storage.aof.manifest import (
     leading_number,
 )
 from rillet.storage.files import FileOperations
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = b"file appendonly.aof.1.base.aof seq 1 type b\n"
 INCR = b"file appendonly.aof.1.incr.aof seq 1 type i\n"

@@ -1,7 +1,5 @@
 """The commands of an append-only file, a piece at a time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

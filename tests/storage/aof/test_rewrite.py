@@ -1,10 +1,8 @@
 """The commands of a rewritten AOF: those of Redis for the same data, byte for byte."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.aof import FLAGS, aof_files, read_commands, rewrite
@@ -14,9 +12,6 @@ from support.servers import start_server
 from rillet.storage.aof.rewrite import rewrite_commands
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def load(wire, seed: int, *, deletes: bool = True) -> None:

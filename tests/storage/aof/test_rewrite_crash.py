@@ -1,11 +1,9 @@
 """A crash, or a refusal of the disk, at any file operation of a rewrite: what was written is there, and once."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from rillet.storage.files import FileOperations
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("appendonlydir", "appendonly.aof")
 

@@ -1,7 +1,5 @@
 """The entries without owner in a rewritten append-only file."""
 
-from __future__ import annotations
-
 from support.aof import read_commands
 from support.fake_server import make_client, reply, run
 from support.groups import FAMILIES, group_client

@@ -1,12 +1,10 @@
 """The AOF of a run, cut anywhere: it loads to the longest whole prefix, transactions whole or not at all."""
 
-from __future__ import annotations
-
 import random
 import re
 from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.aof import read_commands
@@ -18,9 +16,6 @@ from support.wire import Wire, encode_command, parse
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import Manifest
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER, NAME = "appendonlydir", "appendonly.aof"
 FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.files import FileOperations
 from rillet.storage.loading import AofError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def open_aof(root, files=None, **options):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import lzf
 import pytest
 from hypothesis import example, given

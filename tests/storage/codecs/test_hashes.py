@@ -1,7 +1,5 @@
 """Hashes in files and payloads: every old form is read, and real servers read what is written."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

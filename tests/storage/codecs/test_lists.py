@@ -1,7 +1,5 @@
 """Lists in RDB: all forms are read, ours is read by real servers, and damage is reported."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Sets and sorted sets in files and payloads: every old form is read, and real servers read what is written."""
 
-from __future__ import annotations
-
 from math import inf
 from struct import pack as packed
 

@@ -1,7 +1,5 @@
 """Nodes of streams that are kept as they stand in a file, beside the same nodes unpacked when they are loaded."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """A random stream, written and read back: the same in everything that the type of the file can say."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """storage/collections/geohash.py: numbers and places, distances, and the cells that cover an area."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """HyperLogLogs: the same bytes and the same numbers as those of real servers."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """storage/collections/list.py against Python's own list, and its forms against Redis' limits."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

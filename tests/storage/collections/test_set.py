@@ -1,7 +1,5 @@
 """Sets against Python's own, and the forms in which Redis would keep them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Sorted sets against a sorted list of pairs, and the forms in which Redis would keep them."""
 
-from __future__ import annotations
-
 from itertools import dropwhile, takewhile
 from math import copysign, inf
 

@@ -1,7 +1,5 @@
 """Groups: counters, the PEL's bookkeeping, and what must stay cheap."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
 

@@ -1,10 +1,8 @@
 """The PEL against a slow model: a dict from ID to consumer, time and count, in the order of the changes."""
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -16,18 +14,13 @@ from support.thorough import examples
 
 from rillet.storage.groups import pending
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pending import UNOWNED_MS
+from rillet.storage.groups.pending import UNOWNED_MS, Consumer
 from rillet.storage.streams.chunk import ids_in, texts_in
 from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rillet.storage.groups.pending import Consumer
 
 NAMES = st.sampled_from([b"a", b"b", b"c"])
 # Packed columns have one byte for a sequence of up to 255.

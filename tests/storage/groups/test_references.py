@@ -1,7 +1,5 @@
 """Trimming by what groups need, against the plain rule."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

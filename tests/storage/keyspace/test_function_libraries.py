@@ -1,7 +1,5 @@
 """Function libraries as data: their names, their payloads, their place in RDB files and rewritten AOFs."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Big values are freed in steps, completely, and nothing that is still used."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """The meter: what it says is what the keys take, whatever was done to them."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """rillet check-rdb: the verdicts of redis-check-rdb, by exit status."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Damaged data: a clear error, or a value that can be used; never anything else, and never slowly."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -3,8 +3,6 @@
 RILLET_EXCHANGE=250 tries 250 times as many streams: 10,000 in all.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -3,8 +3,6 @@
 RILLET_EXCHANGE=50 tries 50 times as many seeds.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

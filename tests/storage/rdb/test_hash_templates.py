@@ -1,7 +1,5 @@
 """Hashes that HIMPORT of Redis 8.10.2 made: in its files, its payloads and for its replicas their names are shared."""
 
-from __future__ import annotations
-
 import pytest
 from differential.pairs import PAIRS
 from support.aof import rewrite

@@ -1,7 +1,5 @@
 """Files of real servers with every type, and what of a file we do not have: values of modules."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

@@ -1,7 +1,5 @@
 """Old chunks of streams are packed; only the memory shows it."""
 
-from __future__ import annotations
-
 import gc
 import random
 from itertools import pairwise

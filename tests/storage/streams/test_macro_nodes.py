@@ -1,7 +1,5 @@
 """How entries are measured for the nodes; that they are measured right is for ``test_nodes_against_redis``."""
 
-from __future__ import annotations
-
 import pytest
 from support.invariants import check_invariants
 

@@ -1,7 +1,5 @@
 """Node borders, approximate trimming and counters must be exactly those of the real servers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

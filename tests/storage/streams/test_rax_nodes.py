@@ -1,7 +1,5 @@
 """The number of nodes in Redis' radix tree, counted from what neighbours share as by splitting keys again and again."""
 
-from __future__ import annotations
-
 import random
 from itertools import accumulate, groupby, pairwise
 

@@ -1,7 +1,5 @@
 """Workers of Python source for audits in tests: processes as any, but forked from one that has imported redis-py."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

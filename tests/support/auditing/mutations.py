@@ -1,7 +1,5 @@
 """The worker of the documentation, broken in one place: what breaks which promise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SOURCE = (Path(__file__).parents[3] / "docs" / "testing" / "workers" / "worker.py").read_text(

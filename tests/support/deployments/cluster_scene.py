@@ -1,19 +1,14 @@
 """One script for a cluster of Rillet and real ones: who answers what, with IDs and ports by the names of the nodes."""
 
-from __future__ import annotations
-
 import re
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager, ExitStack
+from typing import Self
 
 from support.deployments.real_cluster import RealCluster
 from support.until import until
 from support.wire import Wire
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 _TIME = re.compile(r"\b1[0-9]{12}\b")
 _BUS = re.compile(r"@[0-9]+")

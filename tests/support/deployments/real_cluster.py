@@ -1,22 +1,16 @@
 """Clusters of real servers, which are what a Cluster of Rillet is compared with."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from support.ports import free_port
 from support.servers import ServerProcess, peers_folder
 from support.until import until
-from support.wire import ConnectionClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.wire import Wire
+from support.wire import ConnectionClosedError, Wire
 
 
 def redis_cli() -> Path:

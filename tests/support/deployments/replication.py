@@ -8,20 +8,15 @@ with Proxy(master.port) as proxy:
     assert picture(master) == picture(replica)
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.until import until
 from support.wire import Wire
-
-if TYPE_CHECKING:
-    from support.servers import ServerProcess
 
 KEYS = ("s", "t", "string", "number")
 DATABASES = (0, 1)

@@ -1,30 +1,23 @@
 """A pipeline over a cluster, without a JVM: numbered entries in streams of all shards, a source in either mode, a sink."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from support.pipeline.micro_batches import Engine
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.connection import ConnectionLost, checked
+from rillet.pipeline.redis.connection import Connection, ConnectionLost, checked
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.writers import StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import RangeStreamOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pytest
-
-    from rillet.pipeline.redis.connection import Connection
 
 numbers = itertools.count()
 ROWS = pa.schema({"n": pa.string()})

@@ -1,7 +1,5 @@
 """A stream, its group and who reads it: what tests of group mode are made of."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Self
 

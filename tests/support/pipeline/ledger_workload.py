@@ -1,16 +1,11 @@
 """Random consumer-group work on a real server, with crashes and rewrites, and what XPENDING said on the way."""
 
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.servers import ServerProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYS = ("orders", "jobs", "caf\u00e9 \\x", "moved")
 GROUPS = ("g", "second")

@@ -1,7 +1,5 @@
 """Queries in range mode without a JVM, for the tests of tests/pipeline/range."""
 
-from __future__ import annotations
-
 from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader

@@ -1,20 +1,16 @@
 """A stream that the sink writes to, and the driver and tasks that do: what its tests are made of."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
-
-if TYPE_CHECKING:
-    import pytest
 
 numbers = itertools.count()
 

@@ -1,7 +1,5 @@
 """Spark's side of a Python stream source without Spark: the same calls in the same order, offsets through JSON."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """Other people's clients: find the program, or say loudly that it is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A console as a user starts it, and the browser that looks at it."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

@@ -4,8 +4,6 @@ A driver (`tests/frameworks/drivers/use_NAME.py` or `.js`) is a small real use t
 in a process of that environment, against redis-server first: what fails there is the driver's fault.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -15,17 +13,12 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support import needs
 from support.proxies import proxied
-from support.servers import start_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from support.servers import ServerProcess
+from support.servers import ServerProcess, start_server
 
 FOLDER = Path(__file__).parents[2] / "frameworks"
 ENVIRONMENTS = Path(__file__).parents[3] / ".frameworks"

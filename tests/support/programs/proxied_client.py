@@ -5,8 +5,6 @@
 Each connection has a list. A reply that is not the next number, or not the word asked for, is a line "wrong" of the ledger.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,16 +1,10 @@
 """pytest in a process of its own, on a file of tests as a user writes it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from pathlib import Path
 
 # Plugins that no user's test here needs. They import all of Hypothesis and of valkey-py: half of a short run.
 WITHOUT = ("-p", "no:hypothesispytest", "-p", "no:valkey", "-p", "no:time_machine")

@@ -1,7 +1,5 @@
 """The Pythons of this machine that the package names: 3.11 to 3.14, on PATH or in pyenv's folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

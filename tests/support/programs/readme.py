@@ -1,17 +1,12 @@
 """What README.md shows, as programs and sessions to run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

@@ -1,7 +1,5 @@
 """Calls of redis-py's methods for the data types, scripts and users, in scenarios that begin with an empty server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

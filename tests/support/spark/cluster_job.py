@@ -3,8 +3,6 @@
 spark-submit … cluster_job.py PORT CHECKPOINT RESULT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

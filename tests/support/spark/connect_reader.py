@@ -3,8 +3,6 @@
 python connect_reader.py PORT AOF_FOLDER FOLDER
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

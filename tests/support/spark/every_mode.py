@@ -3,8 +3,6 @@
 Prints JSON: what each mode read and wrote. A program of its own, as another version of PySpark needs an environment of its own.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

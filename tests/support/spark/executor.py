@@ -1,7 +1,5 @@
 """What a task does, in a Python that has Spark, hiredis, PyArrow and Rillet's zip: read in both modes, and write."""
 
-from __future__ import annotations
-
 import json
 import sys
 

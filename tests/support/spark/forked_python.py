@@ -5,8 +5,6 @@ Spark starts a small program, which hands its files, words and environment to th
 its fork does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
@@ -17,11 +15,9 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 # The modules of Spark's processes (but they run as __main__) and what they import when they read or write our formats.
 _PRELOAD: Final = (

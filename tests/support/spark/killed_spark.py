@@ -1,17 +1,17 @@
 """Drivers of Spark to be killed, who adds what their queries read, and what those wrote: for tests/crash."""
 
-from __future__ import annotations
-
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pytest
 from support.spark import spark_driver
@@ -20,10 +20,6 @@ from support.spark.quick import quick_conf_dir, quick_home
 from rillet.pipeline.redis.connection import ConnectionLost, checked
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.redis.shards import connect
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterable, Sequence
 
 PATIENCE = 600  # seconds; a machine that others use, too
 

@@ -3,8 +3,6 @@
 Nor is a Python process of Spark lost that a busy machine lets connect after 15 seconds only.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Spark beyond one JVM, from what pip installed: a SPARK_HOME of one's own, and a standalone cluster on this machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ MASTER may also be `connect`: the queries are then a client's, and run in a serv
 queries, and goes on until it is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

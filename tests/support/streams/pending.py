@@ -1,17 +1,10 @@
 """Pending entries without a stream: what a test says in IDs, and what it asks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
+from rillet.storage.groups.group import Group
+from rillet.storage.groups.pending import Consumer
+from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ChunkRun, ids_in, length_of, texts_in
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
-
-if TYPE_CHECKING:
-    from rillet.storage.groups.group import Group
-    from rillet.storage.groups.pending import Consumer
-    from rillet.storage.streams.chunk import ChunkRun
-    from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.stream import Stream
 
 
 def pieces_of(numbers: list[int]) -> list[ChunkRun]:

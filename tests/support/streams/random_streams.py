@@ -1,13 +1,8 @@
 """Commands that make a random stream, any server's: entries, deletions, groups, pending entries, odd words and IDs."""
 
-from __future__ import annotations
+import random
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
-
-    from support.wire import Wire
+from support.wire import Wire
 
 Command = list[bytes | str | int]
 

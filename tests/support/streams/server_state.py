@@ -1,14 +1,10 @@
 """Walk everything that a server consists of, and compare two servers."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rillet.server.server import Server
+from rillet.server.server import Server
 
 PLAIN: Final = (bool, int, float, str, bytes, type(None))
 CONTAINERS: Final = (dict, list, tuple, set, frozenset)

@@ -4,8 +4,6 @@ IDs are pairs (ms, seq). Every method is a command and gives its reply as hiredi
 its first word. Nothing here is shared with the server's own storage.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 MOST = (1 << 63) - 1

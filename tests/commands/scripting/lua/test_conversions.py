@@ -1,7 +1,5 @@
 """Values between Lua and RESP: numbers written out, replies as tables."""
 
-from __future__ import annotations
-
 import math
 import struct
 

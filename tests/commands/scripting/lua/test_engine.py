@@ -1,7 +1,5 @@
 """Scripts in a server: their effects, propagation, permissions and atomicity."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer
 

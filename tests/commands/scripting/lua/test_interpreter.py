@@ -1,7 +1,5 @@
 """The Lua state by itself: what scripts can reach, how they end, what they can not leave behind."""
 
-from __future__ import annotations
-
 import gc
 import re
 import weakref

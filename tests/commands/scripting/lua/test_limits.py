@@ -1,7 +1,5 @@
 """What C code of Lua gets wrong, and how much a script may take: each case in a server process of its own."""
 
-from __future__ import annotations
-
 import pytest
 from support.lua_host import Host, error_of
 from support.servers import start_server

@@ -1,7 +1,5 @@
 """The Lua that was compared with Redis' own: docs/security/lua.md names each difference of these two."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

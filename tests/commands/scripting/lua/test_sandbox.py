@@ -1,7 +1,5 @@
 """What a script can not do: see the host, change what other scripts meet, outlive its end."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 from support.lua_host import Host, error_of

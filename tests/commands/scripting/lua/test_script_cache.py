@@ -1,7 +1,5 @@
 """The cache of scripts: by SHA1, limited for what only EVAL brought."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

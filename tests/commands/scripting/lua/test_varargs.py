@@ -1,7 +1,5 @@
 """Vararg functions with more fixed parameters than Lua 5.1 has spare stack for: CVE-2014-5461."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DEBUG AOF-HISTORY: what the append-only file says of one entry."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer, eventually
 

@@ -1,7 +1,5 @@
 """DEBUG FAULT on the wire, as redis-cli or another language uses it."""
 
-from __future__ import annotations
-
 import pytest
 
 

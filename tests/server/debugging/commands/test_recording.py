@@ -1,7 +1,5 @@
 """DEBUG RECORD on the wire, as another language uses it."""
 
-from __future__ import annotations
-
 import pytest
 
 

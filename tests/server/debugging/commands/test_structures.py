@@ -1,7 +1,5 @@
 """DEBUG subcommands of suites; every literal is an answer of redis-server 8.10.2 or 7.0.15."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from threading import Thread
