@@ -53,9 +53,8 @@ _WITHOUT_EFFECT: Final = {
         "cluster-link-sendbuf-limit", "cluster-migration-barrier", "cluster-node-timeout", "cluster-port",
         "cluster-replica-no-failover", "cluster-replica-validity-factor", "cluster-bus-port-protected-mode",
         "cluster-compatibility-sample-ratio", "cluster-slot-stats-enabled",
-        "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-write-pause-timeout",
-        "cluster-slot-migration-max-archived-tasks", "cluster-slot-migration-sync-buffer-drain-timeout",
-        "cluster-ping-interval", "cluster-announce-human-nodename",
+        "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-max-archived-tasks",
+        "cluster-slot-migration-sync-buffer-drain-timeout", "cluster-ping-interval", "cluster-announce-human-nodename",
     ),
     "a crash leaves what Python writes": (
         "crash-log-enabled", "crash-memcheck-enabled", "use-exit-on-panic", "watchdog-period",

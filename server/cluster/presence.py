@@ -168,8 +168,23 @@ class Presence:
         if target is None or not target.receive(task, _read_keys(server, slots)):
             task.end(server.clock.now, "the target has stopped")
             server.pause.release_writes(self)
+            return
+        limit = server.config.cluster_slot_migration_write_pause_timeout
+        server.loop.call_later(limit / 1000, self._give_up, task)
+
+    def _give_up(self, task: SlotTask) -> None:
+        """End a move whose target hangs: has not begun to store the keys within the timeout."""
+        with self._topology.changing():
+            if not task.waits:
+                return
+            task.end(self._server.clock.tick(), "the target did not answer before the write pause timeout")
+        self._server.pause.release_writes(self)
 
     def _receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
+        with self._topology.changing():
+            if not task.waits:
+                return  # the source has given up
+            task.waits = False
         now = self._server.clock.now
         error = "the target failed"
         try:

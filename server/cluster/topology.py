@@ -38,9 +38,11 @@ class SlotTask:
     error: str = ""
     ended: int = -1  # -1 before its end
     write_pause: int = 0  # how long the source accepted no writes
+    waits: bool = True  # for the target to store the keys
 
     def end(self, now: int, error: str = "") -> None:
         """Record the end of the move at ``now``: as failed if there is an error, else as completed."""
+        self.waits = False
         self.state, self.error, self.ended = "failed" if error else "completed", error, now
 
 

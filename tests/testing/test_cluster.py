@@ -171,6 +171,32 @@ def test_a_master_that_hands_over_to_a_replica_that_hangs_goes_on_after_a_time(c
         assert client.get(KEY) == b"v"
 
 
+def test_a_move_to_a_master_that_hangs_holds_the_writes_no_longer_than_the_timeout(cluster):
+    source, target = (shard.master for shard in cluster.shards[:2])
+    goes_on = threading.Event()
+    with cluster.client() as client, source.client() as writer:
+        client.set(KEY, "v")
+        writer.config_set("cluster-slot-migration-write-pause-timeout", 100)
+        target._server.loop.call_soon_threadsafe(goes_on.wait)
+        task = cluster.topology.move([SLOT], target.node, 0)
+        try:
+            eventually(lambda: source._server.pause.holders)
+            assert writer.set(KEY, "w")
+        finally:
+            goes_on.set()
+        with target.client() as reader:
+            assert reader.ping()
+        assert (task.state, task.error) == (
+            "failed",
+            "the target did not answer before the write pause timeout",
+        )
+        assert client.get(KEY) == b"w"
+        assert target.call(b"DBSIZE") == 0
+        assert cluster.shard_of(KEY).master is source
+        cluster.move(SLOT, to=cluster.shards[1])
+        assert client.get(KEY) == b"w"
+
+
 def test_a_stopped_master_takes_its_slots_down_until_its_replica_leads(cluster):
     shard = cluster.shards[0]
     old = shard.master
