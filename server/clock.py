@@ -100,18 +100,18 @@ class LoopClock(Clock):
         super().__init__()
 
     def tick(self) -> int:
-        """Implement ``Clock.tick``."""
+        """Implement ``Clock.tick`` by the loop's time."""
         self.now = now = self._system() + self.offset if self._frozen_at is None else self._frozen_at
         return now
 
     def begin_unit(self) -> int:
-        """Implement ``Clock.begin_unit``."""
+        """Implement ``Clock.begin_unit`` by the loop's time."""
         now = self.tick()
         self.microseconds = min(max(int(self.unix_seconds() * 1_000_000), now * 1000), now * 1000 + 999)
         return now
 
     def unix_seconds(self) -> float:
-        """Implement ``Clock.unix_seconds``."""
+        """Implement ``Clock.unix_seconds`` by the loop's time."""
         if self._frozen_at is not None:
             return self._frozen_at / 1000
         return (EPOCH + self.offset) / 1000 + self._loop.time()

@@ -43,7 +43,7 @@ class Cron:
                 await asyncio.wait_for(stopping.wait(), _SECONDS)
 
     def wake(self) -> None:
-        """In a shared loop, call ``step`` soon, because there is input or a timer is due."""
+        """In an event loop shared with a test, call ``step`` soon, because there is input or a timer is due."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 

@@ -42,7 +42,7 @@ class Ending:
     def ask(
         self, *, save: bool | None, force: bool = False, now: bool = False, completes: bool = False
     ) -> bool:
-        """Request the shutdown, and carry it out unless it is refused or delayed.
+        """Request the shutdown of the server, and carry it out unless it is refused or delayed.
 
         Return True if the server stops; False if the shutdown is refused (the log says why) or delayed.
 
@@ -84,7 +84,7 @@ class Ending:
             server.log.warning("User requested shutdown...")
 
     def hold(self, client: Client) -> None:
-        """Block the client whose SHUTDOWN is delayed, until that is refused or the server stops."""
+        """Block a client until the delayed SHUTDOWN that it sent is refused, aborted or carried out."""
         client.wait(BLOCKED)
         self.clients.append(client)
 

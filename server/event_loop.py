@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def new_event_loop() -> AbstractEventLoop:
-    """Return a uvloop event loop, or asyncio's selector loop if uvloop is not installed.
+    """Return a new uvloop event loop, or asyncio's selector loop if uvloop is not installed.
 
-    The default loop of Windows, over completion ports, keeps reading the sockets even while a slow script holds the
-    thread, so SCRIPT KILL would not arrive. With selectors, the server can read the sockets itself.
+    The default loop of Windows, over completion ports, keeps reading the sockets even while a slow script
+    holds the thread, so SCRIPT KILL would not arrive. With selectors, the server can read the sockets itself.
     """
     if system.HERE.has_uvloop:
         try:

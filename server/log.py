@@ -42,19 +42,19 @@ class Log:
         self.listener: Callable[[str], object] | None = None  # receives every line, quiet or not
 
     def debug(self, text: str) -> None:
-        """Log a line that only a developer of the server needs."""
+        """Log a line at level debug: only a developer of the server needs it."""
         self._write(0, text)
 
     def verbose(self, text: str) -> None:
-        """Log one of many details that are rarely useful."""
+        """Log a line at level verbose: one of many details that are rarely useful."""
         self._write(1, text)
 
     def notice(self, text: str) -> None:
-        """Log a line that an operator should see."""
+        """Log a line at level notice: an operator should see it."""
         self._write(2, text)
 
     def warning(self, text: str, details: str = "") -> None:
-        """Log a line that an operator must see, followed by the lines of ``details`` (a traceback)."""
+        """Log a line at level warning (an operator must see it), then the lines of ``details``, a traceback."""
         self._write(3, text, details)
 
     def banner(self, title: str, port: int) -> None:

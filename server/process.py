@@ -47,7 +47,7 @@ def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
 
 
 def say_how_to_look(server: Server) -> None:
-    """Log the command that shows the streams in a browser, if the log goes to a terminal."""
+    """Log the command that opens the console on this server, if the log goes to a terminal."""
     config = server.config
     if not sys.stdout.isatty() or server.log.path or not config.port or server.sentinel is not None:
         return

@@ -75,7 +75,8 @@ load_specs()
 class Server:
     """One Rillet server: its data, its clients and the parts that serve them.
 
-    A process may hold several servers, each with its own event loop or sharing one.
+    A process may hold several servers, each with its own event loop. A server in a test's own loop has a
+    *shared loop* (``rillet.testing.LoopServer``): no threads, and the cron runs only when there may be work.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Server:
         bind(self)
 
     def make_records(self) -> None:
-        """Create empty registries: pub/sub, tracking, slow log, ACL log, latency."""
+        """Create the empty records of clients' activity: pub/sub, tracking, slow log, ACL log, latency."""
         self.pubsub, self.tracking = PubSub(self), TrackingTable(self)
         self.slowlog, self.acl_log, self.latency = Slowlog(self), AclLog(self), Latency(self)
         self.keyspace.on_event = self.pubsub.publish_event
@@ -191,7 +192,7 @@ class Server:
 
     @property
     def scripting(self) -> Scripting:
-        """Runs scripts and functions in Lua."""
+        """The engine that runs scripts and functions in Lua."""
         if self.scripting_if_used is None:
             from ..commands.scripting.lua.engine import Scripting
 
@@ -202,7 +203,7 @@ class Server:
 
     @property
     def busy(self) -> Busy:
-        """Serves the other clients during a slow script."""
+        """The part that serves other clients during a slow script."""
         if self.busy_if_used is None:
             from .net.busy_script import Busy
 
@@ -229,7 +230,7 @@ class Server:
 
     @cached_property
     def mending(self) -> Mending:
-        """Repairs the data after a handler failed."""
+        """The part that repairs the data after a handler failed."""
         from .execution.mending import Mending
 
         return Mending(self)
@@ -440,7 +441,7 @@ class Server:
         self.choose_single()
 
     def choose_single(self) -> None:
-        """Set ``run_single`` after a change of observers, refusals or the interceptor.
+        """Set ``run_single`` (it runs a command that arrives alone) after a change of what decides on it.
 
         It is None while any client observes (MONITOR, tracking) or commands may be refused.
         """

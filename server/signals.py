@@ -56,7 +56,7 @@ class Signals:
         self.ending = self.completes = False
 
     def handle(self) -> None:
-        """Install handlers: a first signal shuts the server down, a second one forces the end."""
+        """Handle SIGTERM and SIGINT: a first signal shuts the server down, a second one forces the end."""
         for number in END_SIGNALS:
             signal.signal(number, self._note)
 
@@ -96,7 +96,7 @@ class Signals:
         server.ending.ask(save=False, force=True, now=True)
 
     def insist(self) -> NoReturn:
-        """End the process at once with status 1, after a second signal."""
+        """End the process at once with status 1, because a second signal arrived during the shutdown."""
         try:
             self._server.log.warning("You insist... exiting now.")
         finally:  # the signal may have come in the middle of a line of output, which cannot be written twice

@@ -1,9 +1,10 @@
 """Connections of redis-py to a server in a thread of this process, without sockets.
 
-The calling thread runs the server's code: it takes the loop's turn lock (``turn_loop``), passes its bytes to the server's
-protocol, and finds the reply in memory; no other thread wakes up. If a command schedules timers or callbacks, the loop's
-thread is woken to run them. That thread also runs commands that may take long or wait for others (scripts, transactions,
-DEBUG, CONFIG …), so that a timeout or Ctrl-C can reach the caller. ``in_memory`` connects client and server of one loop.
+The calling thread runs the server's code: it takes the lock of the server's loop (``turn_loop``), passes its
+bytes to the server's protocol, and finds the reply in memory; no other thread wakes up. If a command
+schedules timers or callbacks, the loop's thread is woken to run them. That thread also runs commands that may
+take long or wait for others (scripts, transactions, DEBUG, CONFIG …), so that a timeout or Ctrl-C can reach
+the caller. ``in_memory`` connects client and server of one loop.
 """
 
 from __future__ import annotations
@@ -260,7 +261,7 @@ class Channel(asyncio.Transport):
         return self.ended and not self._arrived
 
     def hang_up(self) -> None:
-        """Close the client's side; the server learns it in its next loop iteration.
+        """Close the client's side of the connection; the server learns it in its next loop iteration.
 
         The garbage collector may call it in any thread, even within the server's code.
         """
@@ -333,7 +334,7 @@ class Channel(asyncio.Transport):
         return self._is_reading and not self.ended
 
     def pause_reading(self) -> None:
-        """Buffer the client's bytes."""
+        """Keep the client's bytes instead of delivering them to the server."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
@@ -351,7 +352,7 @@ class Channel(asyncio.Transport):
 
 
 class ChannelSocket:
-    """The client's end: the part of the socket interface that redis-py uses."""
+    """The client's end of a connection without a socket: the part of the socket interface that redis-py uses."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -415,7 +416,9 @@ class ChannelSocket:
 
 
 def dial(inside: Server, timeout: float | None) -> ChannelSocket:
-    """Connect to a server in a thread of this process; ``timeout`` is that of the connection, in seconds.
+    """Connect to a server in a thread of this process, without a socket.
+
+    ``timeout`` is the connection's, in seconds.
 
     Raises:
         ConnectionRefusedError: the server is stopping, or has no plain TCP port.

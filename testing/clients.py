@@ -95,5 +95,5 @@ def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *,
 
 
 async def close(client: redis.asyncio.Redis) -> None:
-    """Close an asynchronous client and its connections; redis-py before 5.0.1 has no ``aclose``."""
+    """Close an asynchronous redis-py client and its connections; redis-py before 5.0.1 has no ``aclose``."""
     await (client.aclose() if hasattr(client, "aclose") else client.close(close_connection_pool=True))

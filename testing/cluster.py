@@ -155,7 +155,7 @@ class ClusterShard:
 
     @property
     def nodes(self) -> list[ClusterNode]:
-        """All nodes, the master first."""
+        """All nodes of the shard, the master first."""
         return [self.master, *self.replicas]
 
     @property
@@ -285,7 +285,7 @@ class Cluster(InWith):
     # Where things are
 
     def node(self, node: Node) -> ClusterNode:
-        """Return the test's ``ClusterNode`` for a node of the topology."""
+        """Return the ``ClusterNode`` for a node of the server's topology."""
         return next(each for each in self.nodes if each.node is node)
 
     @staticmethod

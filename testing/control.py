@@ -209,10 +209,10 @@ class Control:
 
     @property
     def is_open(self) -> bool:
-        """Whether this process can still use it.
+        """Whether this process can still use the connection.
 
-        It cannot if this side has closed it (at the end, or after an interrupted command), or if it belongs to a
-        parent process.
+        It cannot if this side has closed it (at the end, or after an interrupted command), or if it belongs
+        to a parent process.
         """
         return self._socket.fileno() >= 0 and self._owner == os.getpid()
 

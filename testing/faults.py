@@ -124,19 +124,22 @@ class Fault:
 
     @property
     def hits(self) -> list[Hit]:
-        """The last 1,000 hits."""
+        """The last 1,000 hits of this fault."""
         self._ask(b"LIST")
         return self._hits
 
     @property
     def count(self) -> int:
-        """The number of hits so far."""
+        """The number of this fault's hits so far."""
         self._ask(b"LIST")
         return self._count
 
     @property
     def fitted(self) -> int:
-        """The number of commands so far that match all filters but ``nth``, ``every``, ``first`` and ``probability``."""
+        """The number of commands so far that the fault's filters match, whether or not it hit them.
+
+        ``nth``, ``every``, ``first`` and ``probability`` then choose among these.
+        """
         self._ask(b"LIST")
         return self._fitted
 

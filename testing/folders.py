@@ -63,7 +63,7 @@ class TemporaryFolder:
 
 
 def hold(folder: str) -> int | None:
-    """Lock a folder until this process ends.
+    """Lock a temporary folder until this process ends, so that no other process removes it.
 
     Returns:
         The file descriptor that holds the lock; None if the file system has no locks.

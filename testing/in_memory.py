@@ -171,7 +171,10 @@ class End(asyncio.Transport):
             self.arrived.clear()
 
     def lose_soon(self) -> None:
-        """Deliver the bytes that have arrived, then lose the connection like a socket that cannot send."""
+        """Deliver the bytes that have arrived.
+
+        Then end the connection with an error, like a socket that cannot send.
+        """
         self.schedule()
         self._loop.call_soon(self._end, ConnectionResetError("The other end is closed"))
 

@@ -166,7 +166,7 @@ def joined(command: Any) -> bytes:
 
 
 class KeptClient:
-    """A client that serves one test after another, as long as none changes it.
+    """A redis-py client that serves one test after another, as long as no test changes it.
 
     Args:
         client: a new client.

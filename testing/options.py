@@ -17,7 +17,7 @@ _NOT_FOR_CLIENTS: Final = {
 
 
 class Options(NamedTuple):
-    """Options of one server and of its clients."""
+    """The options of one server and those of its clients."""
 
     server: dict[str, Any]  # arguments of ``rillet.testing.Server``
     client: dict[str, Any]  # arguments of ``Server.client``: those of ``redis.Redis``, and ``like``
@@ -53,7 +53,7 @@ def split(options: Mapping[str, Any]) -> Options:
 
 
 def parse(lines: Iterable[str]) -> dict[str, Any]:
-    """Parse ``name=value`` lines; yes, no, none and numbers become Python values.
+    """Parse ``name=value`` lines of the ini file; yes, no, none and numbers become Python values.
 
     Raises:
         ValueError: a line has another form.

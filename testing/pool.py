@@ -19,7 +19,7 @@ class Pool:
         self._stack = contextlib.ExitStack()
 
     def get(self, options: Mapping[str, Any]) -> Server:
-        """Return the server with these arguments, running; restart it if a test has stopped it.
+        """Return the running server with these options; restart it if a test has stopped it.
 
         Raises:
             StartError: it does not start.

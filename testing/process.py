@@ -29,7 +29,7 @@ class StopError(RuntimeError):
 
 
 class InWith(ABC):
-    """Starts when a ``with`` block begins, and stops when it ends."""
+    """Something that starts when a ``with`` block begins, and stops when it ends."""
 
     @abstractmethod
     def start(self) -> object:

@@ -197,7 +197,10 @@ def simulation(
 
 
 def trace(test: Test, seed: int, *, chaos: float = 0.2, **directives: object) -> str:
-    """Run a coroutine function at one seed; return the full story and the error as text, equal in every process."""
+    """Simulate a coroutine function with one seed.
+
+    Return the full story and the error as text, equal in every process.
+    """
     with _folder() as folder:
         test_of = functools.partial(_apply, test, (), {})
         run = _Plan(test_of, chaos, directives, folder, tells_always=True).run(seed)
@@ -339,7 +342,7 @@ class Simulation:
         self.events.append(Event(self._loop.time() * 1000, host, text, is_idle=is_idle))
 
     def keep_recorded(self) -> None:
-        """Add the server's recorded commands to the story; call it before the server ends and discards them."""
+        """Add the server's recorded commands to the story; call it before the server ends and loses them."""
         recording = self.server.watched
         if recording is None or not self.server.running:
             return
@@ -454,7 +457,7 @@ class Simulation:
                     self.disturbances[loss] = f"{command.client}: {event.text} at {event.time / 1000:.3f}"
 
     async def disturb(self) -> None:
-        """Crash hosts and cut them off, until chaos ends."""
+        """Crash hosts and cut them off from the network at random times, until chaos ends."""
         if self._chaos:
             async with asyncio.TaskGroup() as group:
                 for kind in ("crashes", "partitions"):

@@ -32,7 +32,9 @@ class Snapshot:
         self._file: bytes | None = None
 
     def rdb(self) -> bytes:
-        """Return it as an RDB file. Any server of the same Redis version can read it; Rillet reads it without loss.
+        """Return the snapshot as an RDB file.
+
+        Any server of the same Redis version can read it; Rillet reads it without loss.
 
         Raises:
             SnapshotError: the server that kept it ended without a clean shutdown.
@@ -44,7 +46,7 @@ class Snapshot:
         return self._file
 
     def leave_store(self) -> None:
-        """Forget the server, which is stopping. Only a file that was downloaded before remains."""
+        """Forget the server, which is stopping. Only a copy that was downloaded before remains."""
         self._store = None
 
     def __del__(self) -> None:
@@ -68,7 +70,7 @@ class SnapshotStore:
         self._own: WeakSet[Snapshot] = WeakSet()
 
     def take(self) -> Snapshot:
-        """Return a new snapshot of the server."""
+        """Let the server copy its data now, and return the snapshot."""
         self._sweep()
         snapshot = Snapshot(self, secrets.token_hex(8).encode())
         self._command(b"DEBUG", b"SNAPSHOT", b"TAKE", snapshot.name)

@@ -33,7 +33,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer of a group."""
+    """A consumer of a group, as it was when it was read."""
 
     name: str
     pending: list[Pending]
@@ -42,7 +42,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group."""
+    """A consumer group, as it was when it was read."""
 
     name: str
     last_delivered_id: str
@@ -52,7 +52,7 @@ class Group:
     consumers: list[Consumer]
 
     def consumer(self, name: str) -> Consumer:
-        """Return the consumer of this name.
+        """Return the group's consumer of this name.
 
         Raises:
             LookupError: there is none.
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream."""
+    """A stream of a test server, as it was when it was read."""
 
     name: str
     length: int
@@ -80,7 +80,7 @@ class Stream:
         return [entry for entry in self.entries if order_of(entry.id) <= passed and entry.id not in pending]
 
     def group(self, name: str) -> Group:
-        """Return the group of this name.
+        """Return the stream's group of this name.
 
         Raises:
             LookupError: there is none.
@@ -109,7 +109,7 @@ def stream_of(name: str, reply: list[Any] | dict[bytes, Any], now: int) -> Strea
 
 
 def pairs(reply: list[Any] | dict[bytes, Any]) -> dict[str, Any]:
-    """Return a reply of names and values (RESP2 or RESP3) as a dict."""
+    """Return a reply of alternating names and values (RESP2), or a map (RESP3), as a dict."""
     items = reply.items() if isinstance(reply, dict) else _twos(reply)
     return {text(name): value for name, value in items}
 

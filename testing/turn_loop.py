@@ -108,7 +108,7 @@ class _Wire(selector_events._SelectorSocketTransport):  # type: ignore[misc, nam
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """A loop that holds a lock except while it waits for sockets and timers.
+    """An event loop that holds a lock, the turn, except while it waits for sockets and timers.
 
     It is based on asyncio's loop, because uvloop has no hook between its wait and its callbacks.
 

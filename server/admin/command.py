@@ -169,7 +169,7 @@ def _argument(client: Client, argument: Argument) -> bytes:
 
 @handles(specs.COMMAND)
 def command_all(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the ten-element description of each command."""
+    """Reply with an array of the ten-element description of each command (COMMAND)."""
     return replies.array([_info(client, entry) for entry in _top_level(client)])
 
 
@@ -186,7 +186,7 @@ def command_info(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_DOCS)
 def command_docs(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of name to documentation; unknown names are left out."""
+    """Reply with a map from command names to their documentation; unknown names are left out."""
     found = (
         _top_level(client)
         if len(args) == 2

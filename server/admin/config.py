@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @handles(specs.CONFIG_GET)
 def config_get(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of names and values; a pattern without a match adds nothing."""
+    """Reply with a map of directives and their values; a pattern without a match adds nothing."""
     found = client.server.config.get(args[2:])
     return replies.map_of([(name, replies.bulk(value)) for name, value in found.items()], client.resp)
 

@@ -570,6 +570,6 @@ def info_text(server: Server, names: list[str], sections: Mapping[str, Section] 
 
 @handles(specs.INFO)
 def info(client: Client, args: list[bytes]) -> bytes:
-    """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
+    """Reply with INFO sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
     return replies.verbatim(info_text(client.server, names), client.resp)

@@ -37,7 +37,10 @@ class Latency:
             samples.append((second, milliseconds))
 
     def reset(self, names: list[str]) -> int:
-        """Forget the named events, or all if ``names`` is empty; return the number of forgotten events."""
+        """Forget the samples of the named events, or of all if ``names`` is empty.
+
+        Return the number of events.
+        """
         gone = [name for name in (names or list(self.events)) if name in self.events]
         for name in gone:
             del self.events[name]
@@ -47,7 +50,7 @@ class Latency:
 
 @handles(specs.LATENCY_LATEST)
 def latency_latest(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with ``[event, unix seconds, last milliseconds, worst milliseconds]`` for each event."""
+    """Reply with ``[event, unix seconds, last milliseconds, worst milliseconds]`` for each latency event."""
     latency = client.server.latency
     rows = [(name.encode(), *samples[-1], latency.worst[name]) for name, samples in latency.events.items()]
     return replies.plain(rows, client.resp)
@@ -62,7 +65,7 @@ def latency_history(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
-    """Forget the named events, or all without names; reply with the number of forgotten events."""
+    """Forget the samples of the named events, or of all without names; reply with the number of events."""
     return replies.integer(client.server.latency.reset([word.decode("latin-1") for word in args[2:]]))
 
 

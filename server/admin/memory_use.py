@@ -30,7 +30,7 @@ PROGRAM_BYTES: Final = resident_bytes()
 
 
 def give_back() -> None:
-    """Return free memory to the system, if the C library can."""
+    """Return free memory to the operating system, if the C library can (MEMORY PURGE)."""
     try:
         trim = system.HERE.function_of_c("malloc_trim")
     except (ImportError, OSError):
@@ -49,7 +49,7 @@ def overhead_bytes(server: Server) -> int:
 
 
 def buffer_bytes(server: Server) -> int:
-    """Return the bytes of everything but data that counts for ``maxmemory``: clients, caches of scripts, logs, backlog."""
+    """Return the bytes of everything but data that ``maxmemory`` limits: clients, caches, logs, backlog."""
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)

@@ -18,19 +18,19 @@ _NO_MODULES: Final = b"ERR Error loading the extension. Rillet has no module int
 
 @handles(specs.MODULE_LIST)
 def module_list(_client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an empty array."""
+    """Reply with an empty array: there are no modules."""
     return replies.EMPTY_ARRAY
 
 
 @handles(specs.MODULE_LOAD, specs.MODULE_LOADEX)
 def module_load(_client: Client, _args: list[bytes]) -> bytes:
-    """Refuse with an error."""
+    """Refuse MODULE LOAD and LOADEX with an error: there are no modules."""
     raise ReplyError(_NO_MODULES)
 
 
 @handles(specs.MODULE_UNLOAD)
 def module_unload(_client: Client, _args: list[bytes]) -> bytes:
-    """Refuse with an error."""
+    """Refuse MODULE UNLOAD with an error: there are no modules."""
     raise ReplyError(b"ERR Error unloading module: no such module with that name")
 
 

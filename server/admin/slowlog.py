@@ -112,13 +112,13 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SLOWLOG_LEN)
 def slowlog_len(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the number of entries."""
+    """Reply with the number of slow commands that are kept."""
     return replies.integer(len(client.server.slowlog.entries))
 
 
 @handles(specs.SLOWLOG_RESET)
 def slowlog_reset(client: Client, _args: list[bytes]) -> bytes:
-    """Forget all entries and reply OK; the numbering of entries continues."""
+    """Forget all slow commands and reply OK; the numbering continues."""
     client.server.slowlog.entries.clear()
     return replies.OK
 

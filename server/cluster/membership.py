@@ -50,5 +50,8 @@ class Membership:
         return self.topology.is_ok(self.node, full_coverage=full_coverage)
 
     def keys_in(self, slot: int) -> Iterator[bytes]:
-        """Iterate over this node's keys in a slot. There is no index by slot, because tests have few keys."""
+        """Iterate over this node's keys in a hash slot.
+
+        There is no index by slot, because tests have few keys.
+        """
         return (key for key in self.server.keyspace.databases[0].visible_keys() if key_slot(key) == slot)

@@ -108,7 +108,7 @@ class Presence:
         self._server.loop.call_soon(self.react)
 
     def progress(self) -> tuple[int, bool]:
-        """Return the replication offset, and whether this node is a master or connected to its master."""
+        """Return this node's replication offset, and True if it is a master or connected to its master."""
         replication = self._server.replication
         link = replication.link
         return replication.offset, link is None or link.state == "connected"
@@ -118,7 +118,10 @@ class Presence:
         self._post(self._begin_failover, replica)
 
     def export(self, task: SlotTask) -> None:
-        """Send the slots and keys of a task to its target; callable from any thread. The task records a failure."""
+        """Send the slots and keys of a CLUSTER MIGRATION to its target.
+
+        Callable from any thread. The task records a failure.
+        """
         if not self._post(self._export, task):
             task.end(self._server.clock.now, "the source has stopped")
 

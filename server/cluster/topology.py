@@ -41,7 +41,7 @@ class SlotTask:
     waits: bool = True  # for the target to store the keys
 
     def end(self, now: int, error: str = "") -> None:
-        """Record the end of the move at ``now``: as failed if there is an error, else as completed."""
+        """Record that the move ended at ``now``: it has failed if there is an error, else it is completed."""
         self.waits = False
         self.state, self.error, self.ended = "failed" if error else "completed", error, now
 
@@ -63,11 +63,11 @@ class Node:
 
     @property
     def is_master(self) -> bool:
-        """Whether it is the master of its shard."""
+        """Whether the node is the master of its shard."""
         return self.shard.master is self
 
     def progress(self) -> tuple[int, bool]:
-        """Return the replication offset, and whether the node is a master or connected to its master."""
+        """Return the node's replication offset, and True if it is a master or connected to its master."""
         return (0, False) if self.body is None else self.body.progress()
 
 

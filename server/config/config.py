@@ -445,7 +445,9 @@ class Config:
         return mask_of(self.notify_keyspace_events)
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
-        """Apply the words of one line of a file, or of one flag; no listener is called.
+        """Apply one directive of redis.conf or of the command line, given the words of its value.
+
+        No listener is called.
 
         ``again``: whether the same load has named the directive before (save points accumulate).
         Raises ValueError: the words are invalid; the text says why.
@@ -490,7 +492,7 @@ class Config:
         return access == "yes" or (access == "local" and local)
 
     def default_of(self, directive: Directive) -> Any:
-        """Return the default value of a directive."""
+        """Return the value that a directive has if nothing sets it."""
         name = directive.attribute
         return _DEFAULTS[name] if name in _DEFAULTS else _FACTORIES[name]()
 

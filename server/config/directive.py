@@ -93,7 +93,7 @@ def fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
 
 @cache  # each start reads the few versions of 250 directives
 def numbers(version: str) -> tuple[int, int]:
-    """Parse a version such as ``8.10`` to (8, 10), which can be compared."""
+    """Parse a Redis version such as ``8.10`` to (8, 10), which can be compared."""
     major, minor = version.split(".")
     return int(major), int(minor)
 

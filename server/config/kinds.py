@@ -42,9 +42,10 @@ _UNITS: Final = {
 
 
 class Kind(ABC, Generic[Value]):
-    """One type of value. Kinds with ``multiple`` take several words, the others exactly one.
+    """The type of a directive's values.
 
-    Every ``parse`` raises ValueError for invalid words; the text is shown to the client or the user.
+    Kinds with ``multiple`` take several words, the others exactly one. Every ``parse`` raises ValueError for
+    invalid words; the text is shown to the client or the user.
     """
 
     multiple = False
@@ -58,7 +59,7 @@ class Kind(ABC, Generic[Value]):
         """Return the value as CONFIG GET shows it."""
 
     def as_of(self, version: tuple[int, int]) -> Kind[Value]:
-        """Return the kind as a Redis version has it; this one accepts the values of every version."""
+        """Return this kind as one Redis version has it; the kind itself accepts the values of every version."""
         return self
 
     def combine(self, earlier: Value, later: Value) -> Value:
@@ -75,7 +76,7 @@ class Kind(ABC, Generic[Value]):
 
 
 class Bool(Kind[bool]):
-    """``yes`` or ``no``."""
+    """A directive that is ``yes`` or ``no``."""
 
     def parse(self, words: list[bytes], present: bool) -> bool:
         word = words[0].lower()
@@ -91,7 +92,7 @@ BOOL: Final = Bool()
 
 
 class Timestamps(Kind["bool | str"]):
-    """``yes``, ``no`` or Rillet's own ``ms``."""
+    """aof-timestamp-enabled: ``yes``, ``no`` or Rillet's own ``ms``."""
 
     def parse(self, words: list[bytes], present: bool | str) -> bool | str:
         return "ms" if words[0].lower() == b"ms" else BOOL.parse(words, bool(present))
@@ -101,7 +102,10 @@ class Timestamps(Kind["bool | str"]):
 
 
 class Retention(Kind[tuple[int, int]]):
-    """Seconds, then optional bytes with a unit. 0 seconds keep nothing; 0 bytes are no limit."""
+    """aof-history-retention: seconds, then optional bytes with a unit.
+
+    0 seconds keep nothing; 0 bytes are no limit.
+    """
 
     multiple = True
 
@@ -224,7 +228,7 @@ class Octal(Kind[int]):
 
 
 class Enum(Kind[str]):
-    """One of a few words, in any case; stored in lower case."""
+    """One of a few words, in upper or lower case; stored in lower case."""
 
     def __init__(self, *names: str, since: Mapping[str, tuple[int, int]] = MappingProxyType({})) -> None:
         self.names = names
@@ -244,7 +248,7 @@ class Enum(Kind[str]):
 
 
 class Flags(Enum):
-    """Several words out of a few, in any case; stored in lower case, separated by spaces."""
+    """Several words out of a few, in upper or lower case; stored in lower case, separated by spaces."""
 
     multiple = True
 

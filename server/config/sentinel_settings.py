@@ -69,7 +69,7 @@ _OPTIONS: Final = {
 
 @dataclass
 class SentinelSettings:
-    """The settings in sentinel.conf."""
+    """The settings that sentinel.conf contains."""
 
     masters: dict[bytes, MasterSettings] = field(default_factory=dict)
     my_id: str = ""  # 40 hexadecimal digits; empty for a random ID
@@ -145,7 +145,7 @@ class SentinelSettings:
 
 
 def is_address(ip: bytes) -> bool:
-    """Return True for an IP address, False for a host name."""
+    """Return True if a text is an IP address, False if it is a host name."""
     try:
         ipaddress.ip_address(ip.decode("latin-1"))
     except ValueError:

@@ -37,14 +37,14 @@ class Debugging:
 
     @cached_property
     def snapshots(self) -> DataSnapshots:
-        """The snapshots; few tests take one."""
+        """The snapshots of DEBUG SNAPSHOT; created at the first use, because few tests take one."""
         from .snapshots import DataSnapshots
 
         return DataSnapshots(self._server)
 
     @property
     def faults(self) -> Faults:
-        """The faults."""
+        """The active faults of the server (DEBUG FAULT)."""
         if self.faults_if_used is None:
             from .faults import Faults
 
@@ -53,7 +53,7 @@ class Debugging:
 
     @property
     def has_faults(self) -> bool:
-        """Whether faults are active."""
+        """Whether any fault of DEBUG FAULT is active."""
         return self.faults_if_used is not None and bool(self.faults_if_used.active)
 
     @property

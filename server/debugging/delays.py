@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from .fault_spec import FaultSpec
 
     class Timed(Protocol):
-        """Something with an event loop and a clock: a server or a proxy."""
+        """Something that has an event loop and a clock: a server or a proxy."""
 
         @property
         def loop(self) -> asyncio.AbstractEventLoop:
-            """The event loop."""
+            """The event loop of the server or proxy."""
 
         @property
         def clock(self) -> Clock:
-            """The clock."""
+            """The clock of the server or proxy."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,10 @@ class Delays:
         self._waits: dict[Any, _Wait] = {}
 
     def begin(self, client: object, spec: FaultSpec, end: Callable[[], None]) -> bool:
-        """Call ``end`` once the delay of a fault is over; return False, without a call, if the fault has no delay."""
+        """Delay a client's command as a fault asks, then call ``end``.
+
+        Return False, without a call, if the fault has no delay.
+        """
         milliseconds = spec.delay or spec.clock_delay
         if not milliseconds:
             return False

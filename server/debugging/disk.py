@@ -33,7 +33,7 @@ class Disk:
         self._real: FileOperations | None = None  # the original calls while they are replaced
 
     def update(self, *, is_on: bool) -> None:
-        """Replace the calls (``is_on``), or put the original ones back."""
+        """Let faults fail the calls for the append-only file (``is_on``), or put the original calls back."""
         persistence = self._server.persistence
         files = persistence.files
         if is_on and self._real is None:

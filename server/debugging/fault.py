@@ -44,7 +44,10 @@ class Sender:
     library: bytes
 
     def fits(self, glob: bytes) -> bool:
-        """Return True if a glob matches this client; a leading ``!`` inverts the match."""
+        """Return True if a glob matches this client's ID, name, user or library.
+
+        A leading ``!`` inverts the match.
+        """
         if glob.startswith(b"!"):
             return not self.fits(glob[1:])
         names = (self.name, self.user, self.library)
@@ -112,7 +115,9 @@ class Fault:
         return next((key for key in sent.keys if glob is None or matches(glob, key)), None)
 
     def counts(self, hit: Hit) -> bool:
-        """Count a command, connection or disk call that fits; record a hit if NTH, EVERY, FIRST or PROBABILITY selects it.
+        """Count a matching command, connection or disk call.
+
+        Record a hit if NTH, EVERY, FIRST or PROBABILITY selects it.
 
         Return True if the fault hits it.
         """

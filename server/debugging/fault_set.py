@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Look:
-    """The decision of the faults about one command: which fault hits it, and which have counted it."""
+    """The decision of the active faults about one command: which fault hits it, and which have counted it."""
 
     fault: Fault | None = None  # the fault that hits it, or None
     # The ID of the last fault that has decided; a later decision about this command skips faults up to it.
@@ -42,14 +42,14 @@ class Look:
         self._counted.clear()
 
     def pass_empty(self) -> None:
-        """After a wait that ended empty, uncount the command for faults that skip such waits (``passes_empty``)."""
+        """Uncount a command whose wait ended empty, for faults that skip such waits (``passes_empty``)."""
         for fault, hit in reversed(self._counted):
             if hit is None and fault.spec.passes_empty:
                 fault.take_back(None)
 
 
 class FaultSet:
-    """Faults, in the order in which they were added."""
+    """The active faults, in the order in which they were added."""
 
     def __init__(self, first_id: int) -> None:
         self.active: dict[int, Fault] = {}  # the active faults by ID

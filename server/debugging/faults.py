@@ -41,7 +41,7 @@ _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
 
 
 class Faults(FaultSet):
-    """The faults of one server."""
+    """The active faults of one server."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(first_id(server.run_id))

@@ -28,7 +28,7 @@ _ENTRY_BYTES: Final = 500  # bytes of a command without its words and its reply
 
 
 class Scripted(NamedTuple):
-    """A write command that a script ran."""
+    """A write command that a recorded script ran."""
 
     position: int  # the position of the script's command in its transaction, from 0; 0 outside a transaction
     database: int  # the database that the script has selected
@@ -93,7 +93,7 @@ class Recorded:
 
     @property
     def size(self) -> int:
-        """The approximate memory in bytes."""
+        """The approximate memory of the record in bytes."""
         return _size(self.words, self.reply) + self.scripted_bytes
 
 

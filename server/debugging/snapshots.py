@@ -73,7 +73,10 @@ class DataSnapshots:
             server.replication.begin_again()
 
     def drop(self, name: bytes) -> None:
-        """Forget a snapshot. Raises ReplyError: there is none with this name."""
+        """Forget the snapshot with this name.
+
+        Raises ReplyError: there is none.
+        """
         databases = self.find(name).databases
         del self.by_name[name]
         for db in databases:
@@ -112,7 +115,7 @@ class DataSnapshots:
         self.by_name[name] = snapshot
 
     def find(self, name: bytes) -> Keyspace:
-        """Return a snapshot; raise ReplyError if there is none with this name."""
+        """Return the snapshot with this name; raise ReplyError if there is none."""
         found = self.by_name.get(name)
         if found is None:
             raise ReplyError(b"ERR There is no snapshot with this name")

@@ -8,13 +8,16 @@ if TYPE_CHECKING:
     import asyncio
 
     class HasTransport(Protocol):
-        """A connection to the server, or through a proxy."""
+        """A connection whose transport a fault can replace: to the server, or through a proxy."""
 
         transport: asyncio.Transport | None
 
 
 class Faulty:
-    """A transport that passes everything on to the real one; creating it makes it the connection's transport."""
+    """A transport that passes everything on to a connection's real one.
+
+    Creating it puts it in place of that one.
+    """
 
     def __init__(self, connection: HasTransport) -> None:
         assert connection.transport is not None
@@ -40,7 +43,7 @@ class Cut(Faulty):
         self._passing = passing
 
     def write(self, data: bytes) -> None:
-        """Send the data up to the number of bytes that may pass; drop the rest."""
+        """Send data up to the number of bytes that may pass; drop the rest."""
         if self._passing:
             self.real.write(data[: self._passing])
             self._passing = max(self._passing - len(data), 0)
@@ -67,7 +70,7 @@ class Slow(Faulty):
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
-        """Queue the data; timers send it piece by piece."""
+        """Queue data for the client; timers send it piece by piece."""
         if self._hurries:
             self.real.write(data)
             return

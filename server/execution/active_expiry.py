@@ -17,7 +17,7 @@ _SECONDS: Final = 0.025  # a quarter of each tenth of a second, Redis' default s
 
 
 class ActiveExpiry:
-    """The cycle of one server; it also propagates keys and fields that expire at a lookup."""
+    """The active expire cycle of one server; it also propagates keys and fields that expire at a lookup."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

@@ -55,7 +55,10 @@ class BackgroundJobs:
             self._wake()
 
     def run_before(self, client: Client, job: Job) -> None:
-        """Schedule a job and postpone the client until it is done; then the client's current command re-runs."""
+        """Schedule a job that a client's command needs.
+
+        The client waits, and its command re-runs when the job is done.
+        """
         client.wait(POSTPONED)
         self._add(job).append(client)
 
@@ -66,7 +69,7 @@ class BackgroundJobs:
                 held.remove(client)
 
     def stop(self) -> None:
-        """Drop all jobs, because the server stops or is reset; no client waits for them."""
+        """Drop all jobs, because the server stops or is reset; its clients are disconnected, too."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -29,7 +29,10 @@ class ClientEviction:
 
     @property
     def limit(self) -> int:
-        """The limit in bytes for all clients together; 0: no limit. A percentage refers to ``maxmemory``."""
+        """The limit in bytes for all clients together (maxmemory-clients); 0: no limit.
+
+        A percentage refers to ``maxmemory``.
+        """
         config = self._server.config
         limit = config.maxmemory_clients
         if limit < 0:

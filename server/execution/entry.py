@@ -70,16 +70,16 @@ class CommandEntry:
         self.maximum = command.arity if command.arity > 0 else 1 << 62
 
     def reset(self) -> None:
-        """Reset the statistics."""
+        """Reset the command's statistics (CONFIG RESETSTAT)."""
         self.calls = self.nanoseconds = self.rejected = self.failed = 0
         self.reset_times()
 
     def reset_times(self) -> None:
-        """Reset the histogram."""
+        """Reset the histogram of the command's times."""
         self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
 
     def count(self, nanoseconds: int) -> None:
-        """Count a call that took so many nanoseconds; ``Calls.call`` has a copy of this."""
+        """Count a call of the command that took so many nanoseconds; ``Calls.call`` has a copy of this."""
         self.calls += 1
         self.nanoseconds += nanoseconds
         self.histogram[nanoseconds.bit_length()] += 1

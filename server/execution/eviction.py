@@ -95,7 +95,10 @@ class Eviction:
             )
 
     def cron(self) -> None:
-        """Measure what the meters miss: client buffers, and values that changed unnoticed; called ten times a second."""
+        """Measure the memory that the meters miss: client buffers, and values that grew without a command.
+
+        Called ten times a second.
+        """
         if self.server.config.maxmemory:
             self._buffers = buffer_bytes(self.server)
             metering.measure_unseen(self.server.keyspace)
@@ -111,14 +114,17 @@ class Eviction:
     # Before each command
 
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Make room for a command; return the text of the OOM error if that fails and the command may need memory."""
+        """Evict keys until a command may run.
+
+        Return the text of the OOM error if that fails and it may need memory.
+        """
         self.out_of_memory = not self.make_room(sum(map(len, argv)))
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
-        """Return True if memory is too short for a script whose first write is this command."""
+        """Return True if memory is too short for a script whose first write command is this one."""
         return self.out_of_memory and self.server.config.maxmemory > 0 and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:

@@ -21,7 +21,7 @@ _REPLICATED = frozenset(("write", "may_replicate"))
 
 
 class Pause:
-    """The pause of one server, by CLIENT PAUSE or by holders."""
+    """The pause of one server: by CLIENT PAUSE, or by holders, parts of the server that postpone writes."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -33,7 +33,10 @@ class Pause:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, until: int, *, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds of the server's clock; a pause that ends later keeps its end."""
+        """Begin or extend CLIENT PAUSE: postpone commands until a time in milliseconds of the server's clock.
+
+        A pause that ends later keeps its end.
+        """
         self.until = max(self.until, until)
         self.writes_only = writes_only
         self._server.update_checks()

@@ -113,12 +113,12 @@ class Propagation:
                 self._downgraded[place] = []
 
     def exempt(self, since: int) -> None:
-        """Let ``limit`` ignore the effects from index ``since`` on: Redis limits neither side effects nor expiry."""
+        """Let ``limit`` ignore the effects from index ``since`` on: side effects and expiry, as in Redis."""
         if self._exempt is not None:
             self._exempt.update(range(since, len(self.effects)))
 
     def begin_limited(self) -> None:
-        """Let ``exempt`` collect effects, until the next ``limit``."""
+        """Let ``exempt`` collect effects for a script with redis.set_repl, until the next ``limit``."""
         self._exempt = set()
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
@@ -136,7 +136,7 @@ class Propagation:
         self.active = bool(self.sinks)
 
     def select_again(self, sink: Callable[[bytes], None]) -> None:
-        """Write a SELECT before the next unit of a sink, because a new reader does not know the selected database."""
+        """Write a SELECT before the next unit of a sink, whose new reader does not know the database."""
         if sink in self.sinks:
             self.sinks[sink] = _NONE
 

@@ -1,7 +1,7 @@
-"""Fairness: a busy client runs commands for a slice of time, then other clients run theirs.
+"""Fairness: a busy client runs commands for a slice of time (its turn), then other clients run theirs.
 
-A connection whose commands exceed its slice waits in a queue. One round of the event loop serves the queue for about one
-slice, in the order of arrival, and then reads the sockets again.
+A connection whose commands exceed its slice waits in a queue. One round of the event loop serves the queue
+for about one slice, in the order of arrival, and then reads the sockets again.
 """
 
 from __future__ import annotations

@@ -174,7 +174,9 @@ class Busy:
     # One poll
 
     def serve(self, run: Run) -> None:
-        """Accept waiting clients, read from all sockets and run what they sent; the interpreter's hook calls this.
+        """Accept waiting clients, read from all sockets and run what they sent.
+
+        The interpreter calls this during a slow script.
 
         ``run``: the running script.
         """

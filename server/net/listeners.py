@@ -65,7 +65,7 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 class SharedLoopConnection(Connection):
-    """A connection of a server in a shared loop: its input wakes the cron, and its network may be simulated."""
+    """A connection of a server in a test's loop: input wakes the cron, and the network may be simulated."""
 
     __slots__ = ()
 
@@ -331,7 +331,10 @@ class Listeners:
         return wire
 
     def welcome(self, wire: Wire) -> None:
-        """Remove a client from ``arriving``, because it has its transport; after the last one run the postponed scripts."""
+        """Remove a client from ``arriving`` once it has its transport.
+
+        After the last one, run the postponed scripts.
+        """
         if wire in self.arriving:
             self.arriving.remove(wire)
             if not self.arriving:
@@ -350,7 +353,7 @@ class Listeners:
     async def all_here(self) -> None:
         """Wait until no client is ``arriving``, for at most `_TURNS_TO_ARRIVE` rounds of the event loop.
 
-        Then stop waiting for the others and run the postponed commands.
+        Then stop waiting for those that have not come and run the postponed commands.
         """
         for _ in range(_TURNS_TO_ARRIVE):
             if not self.arriving:

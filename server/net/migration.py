@@ -85,7 +85,7 @@ class Migrations:
             server.blocking.answer(waiter, INTERNAL_ERROR)
 
     def stop(self) -> None:
-        """Cancel all transfers, because the server stops or is reset; the keys stay."""
+        """Cancel the transfers of all MIGRATE commands, because the server stops or is reset; the keys stay."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Persistence:
-    """Drives the AOF of one server."""
+    """Loads, writes and fsyncs the AOF of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -216,10 +216,10 @@ class Persistence:
         return self.server.snapshots.in_progress
 
     async def load(self) -> None:
-        """Replay the AOF in slices; clients get LOADING meanwhile.
+        """Replay the AOF in steps; clients get LOADING meanwhile.
 
-        Raises:
-            AofError: the file cannot be loaded; the text says why and where. Clients get LOADING until the server has ended.
+        Raises AofError: the AOF cannot be loaded; the text says why and where. Clients get LOADING until the
+        server has ended.
         """
         from .aof_replay import LoaderClient, replay
 
@@ -370,7 +370,10 @@ class Persistence:
             replies.flush_later()
 
     def drop(self) -> None:
-        """Stop using the AOF without writing what is pending, and drop the held replies, which would confirm that."""
+        """Stop using the AOF without writing what is pending.
+
+        Drop the held replies, which would confirm that.
+        """
         self.rewrite.cancel()
         self.server.replies.drop_all()
         self._syncing = None
@@ -422,7 +425,7 @@ class Persistence:
         return True
 
     def has_unwritten(self) -> bool:
-        """Return True if effects wait to be written."""
+        """Return True if propagated effects are not yet written to the AOF."""
         return self.aof is not None and self.aof.has_pending
 
     def switch_off(self) -> None:
@@ -455,7 +458,10 @@ class Persistence:
 
     @property
     def begins(self) -> bool:
-        """Whether the AOF still lacks its first base, so that the next start would not load it."""
+        """Whether the AOF still lacks its first base, so that the next start would not load it.
+
+        So it is after CONFIG SET appendonly yes, until a rewrite is done.
+        """
         return self.aof is not None and self.aof.is_detached
 
     def write_first_base(self) -> bool:

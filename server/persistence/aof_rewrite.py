@@ -292,7 +292,7 @@ class AofRewrite:
     # Automatic rewrites
 
     def is_limited(self) -> bool:
-        """Return True if several rewrites have failed in a row and the time until the next attempt is not over."""
+        """Return True if several rewrites have failed in a row, and it is too early for the next attempt."""
         return self.consecutive_failures >= _FAILURES_AT_ONCE and self.server.loop.time() < self._not_before
 
     def ask(self, *, at_once: bool) -> bool | None:

@@ -44,7 +44,7 @@ class StoppedError(Exception):
 
 
 class SnapshotWriter:
-    """Writes one file."""
+    """Writes one snapshot file."""
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
         self.path = path  # the file; removed if writing it fails or is stopped
@@ -92,7 +92,7 @@ class ForegroundWriter(SnapshotWriter):
 
 
 class BackgroundWriter(SnapshotWriter, ABC):
-    """Writes while clients are served."""
+    """Writes a snapshot file while clients are served."""
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
         super().__init__(path, files, incremental_sync=incremental_sync)
@@ -115,14 +115,14 @@ class BackgroundWriter(SnapshotWriter, ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop writing; the file is removed, and ``done`` is not called. Return after the last write."""
+        """Stop writing, and return after the last write. The file is removed, and ``done`` is not called."""
 
 
 class ForkedWriter(BackgroundWriter):
-    """Writes in a child process."""
+    """Writes a snapshot file in a forked child process."""
 
     def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:
-        """See ``BackgroundWriter.start``."""
+        """Fork a child that writes the file; see ``BackgroundWriter.start``."""
         receiver, sender = os.pipe()
         parent = os.getpid()
         # A signal must not reach the child while it still has the server's handlers.
@@ -151,7 +151,7 @@ class ForkedWriter(BackgroundWriter):
         loop.add_reader(receiver, self._hear)
 
     def stop(self) -> None:
-        """See ``BackgroundWriter.stop``."""
+        """Kill the child; see ``BackgroundWriter.stop``."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._reap()
@@ -225,10 +225,10 @@ class ForkedWriter(BackgroundWriter):
 
 
 class ThreadedWriter(BackgroundWriter):
-    """Writes in a thread of this process."""
+    """Writes a snapshot file in a thread of this process, from a copy of the data."""
 
     def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:
-        """See ``BackgroundWriter.start``."""
+        """Copy the data, and start a thread that writes the file; see ``BackgroundWriter.start``."""
         started = time.perf_counter_ns()
         snapshot = copy_of(keyspace)
         self.fork_microseconds = (time.perf_counter_ns() - started) // 1000
@@ -262,7 +262,7 @@ class ThreadedWriter(BackgroundWriter):
         self._thread.start()
 
     def stop(self) -> None:
-        """See ``BackgroundWriter.stop``."""
+        """Stop the thread; see ``BackgroundWriter.stop``."""
         self._stopped.set()
         self._end()
         self._remove()
@@ -278,7 +278,10 @@ class ThreadedWriter(BackgroundWriter):
 
 
 class InlineWriter(ThreadedWriter):
-    """Writes while every client waits, then calls ``done`` in a later round of the loop: for a shared loop."""
+    """Writes a snapshot file while every client waits, then calls ``done`` in a later round of the loop.
+
+    It is for a server in a test's event loop, which allows no threads.
+    """
 
     def _begin(self, life: Callable[[], None]) -> None:
         life()
@@ -288,7 +291,7 @@ class InlineWriter(ThreadedWriter):
 
 
 def writer_of(server: Server) -> type[ForkedWriter | ThreadedWriter]:
-    """Return the class that writes snapshots for a server: by fork, in a thread, or in a shared loop at once."""
+    """Return the class that writes a server's snapshots: by fork, in a thread, or in a test's loop at once."""
     if server.may_fork:
         return ForkedWriter
     return InlineWriter if server.shares_loop else ThreadedWriter

@@ -65,12 +65,12 @@ class Folder:
         self._locks[folder] = lock
 
     def release(self) -> None:
-        """Release all locks, because the server writes no more files."""
+        """Release all locks of this server, because it writes no more files."""
         while self._locks:
             self._locks.popitem()[1].release()
 
     def announce(self) -> None:
-        """Log where the data will be saved, with a warning if the folder is not writable."""
+        """Log the folder where the data will be saved, with a warning if it is not writable."""
         server, config = self._server, self._server.config
         if server.sentinel is not None:
             return

@@ -36,7 +36,10 @@ async def delay_for(server: Server, loaded: int) -> None:
 
 
 def delayed(server: Server, keyspace: Keyspace, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Wait, then yield the pieces of a file: the time is what rdb-key-save-delay sets for all keys. Runs in the writer."""
+    """Wait as rdb-key-save-delay sets for all keys, then yield the pieces of a file.
+
+    Runs in the writer's process or thread.
+    """
     delay = server.config.rdb_key_save_delay
     keys = sum(len(database.entries) for database in keyspace.databases) if delay else 0
     for _ in range(int(_seconds(delay, keys) / _STEP)):

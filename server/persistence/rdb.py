@@ -52,7 +52,7 @@ class UnsaidLog:
         self._logged: dict[int, str] = {}
 
     def note(self, version: int, counts: str) -> None:
-        """Log the counts for a file of an RDB version, unless they are empty or the same as last time."""
+        """Log what a file's RDB version could not express, unless that is nothing or the same as last time."""
         if counts == self._logged.get(version, ""):
             return
         self._logged[version] = counts
@@ -64,7 +64,7 @@ class UnsaidLog:
 
 
 class Snapshots:
-    """Drives the dump file of one server."""
+    """Loads and saves the dump file of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

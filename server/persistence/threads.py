@@ -1,4 +1,4 @@
-"""Do work that waits for the disk: in a thread, or at once if the event loop is a test's, where threads are not allowed."""
+"""Do work that waits for the disk: in a thread, or at once in a test's event loop, which allows no threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def begin_in_thread(server: Server, work: Callable[[], None]) -> Future[None]:
-    """Begin ``work`` in a new thread and return its future; in a shared loop do it here, before this returns."""
+    """Begin ``work`` in a new thread and return its future.
+
+    In a test's event loop, do it before this returns.
+    """
     if not server.shares_loop:
         pool = ThreadPoolExecutor(1, "rillet-disk")
         begun = pool.submit(work)
@@ -29,7 +32,7 @@ def begin_in_thread(server: Server, work: Callable[[], None]) -> Future[None]:
 
 
 async def in_thread(server: Server, work: Callable[[], None]) -> None:
-    """Do ``work`` in a thread and wait for it; in a shared loop do it here."""
+    """Do ``work`` in a thread and wait for it; in a test's event loop, do it here."""
     if server.shares_loop:
         work()
     else:

@@ -99,7 +99,7 @@ class Failover:
         self._replication.follow(target[0].decode("utf-8", "surrogateescape"), target[1])
 
     def finish(self) -> None:
-        """End the failover: the target has become our master."""
+        """End the failover with success: the target has become our master."""
         if self.active:
             self._clear()
 
@@ -123,7 +123,7 @@ class Failover:
             self._timer = None
 
     def stop(self) -> None:
-        """Forget the failover, because the server stops or is reset."""
+        """Forget a failover in progress, because the server stops or is reset."""
         self._cancel_timer()
         self.state, self._target = NONE, None
         self._forced = self._limits_all = False

@@ -48,7 +48,7 @@ _OF_THE_LINK: Final = frozenset((b"REPLCONF", b"MULTI", b"EXEC", b"PING"))
 
 
 class LinkError(Exception):
-    """The link cannot continue; the text says why."""
+    """The link to the master cannot continue; the text says why."""
 
 
 class MasterClient(Client):
@@ -115,7 +115,7 @@ class MasterLink:
 
     @property
     def is_held(self) -> bool:
-        """Whether a pause prevents a received unit from being applied."""
+        """Whether a received unit waits for the end of a pause before it is applied."""
         return self._units.holds_unit
 
     @property

@@ -63,7 +63,7 @@ class Replica:
 
     @property
     def is_replica(self) -> bool:
-        """Whether it has sent PSYNC or SYNC; False after REPLCONF only."""
+        """Whether the connection has sent PSYNC or SYNC; False after REPLCONF only."""
         return self.state != NEW
 
     @property
@@ -94,7 +94,7 @@ class Replica:
 
     @property
     def rdb_version(self) -> int:
-        """The RDB version of its snapshot."""
+        """The RDB version of the snapshot for this replica."""
         server = self.connection.server
         if server.config.repl_rdb_version:
             return server.config.repl_rdb_version
@@ -103,22 +103,22 @@ class Replica:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether it asked for a snapshot without data or without functions."""
+        """Whether the replica asked for a snapshot without data or without functions."""
         return not (self.needs_data and self.needs_functions)
 
     @property
     def wanted(self) -> tuple[bool, bool, int]:
-        """The contents of its snapshot: whether it has data, whether it has functions, its RDB version."""
+        """What the replica's snapshot must contain: whether data and functions, and its RDB version."""
         return self.needs_data, self.needs_functions, self.rdb_version
 
     @property
     def address(self) -> bytes:
-        """The host that it announced, else the one that it connects from."""
+        """The host that the replica announced, else the one that it connects from."""
         return self.host or self.connection.address.rpartition(b":")[0].strip(b"[]")
 
     @property
     def name(self) -> str:
-        """Its host and port, as the log shows them."""
+        """The replica's host and port, as the log shows them."""
         return f"{self.address.decode('latin-1')}:{self.port or self.connection.address.rpartition(b':')[2].decode()}"
 
     def feed(self, data: bytes) -> None:

@@ -48,7 +48,7 @@ class Replicas:
 
     @property
     def online(self) -> list[Replica]:
-        """The replicas that receive the stream."""
+        """The replicas that have their snapshot and receive the stream."""
         return [each for each in self.connected.values() if each.state == ONLINE]
 
     @property
@@ -344,7 +344,7 @@ class Replicas:
             )
 
     def forget(self, client: Client) -> None:
-        """Forget a disconnected client."""
+        """Forget a disconnected replica; ignore other clients."""
         replica = self.connected.pop(client, None)  # type: ignore[call-overload]
         if replica is None:
             return

@@ -44,7 +44,7 @@ class SnapshotReceiver:
 
     @property
     def wanted(self) -> int:
-        """Maximum number of bytes to read next; 0 when it is complete."""
+        """Maximum number of bytes to read next; 0 when the snapshot is complete."""
         if self.is_complete:
             return 0
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)

@@ -204,7 +204,7 @@ class SnapshotSender:
             self._path.unlink(missing_ok=True)
 
     def abort(self) -> None:
-        """Stop writing and sending, because the server stops."""
+        """Stop writing and sending the snapshot, because the server stops."""
         if self._writer is not None:
             self.server.log.warning(f"There is a child saving an .rdb. Killing it: {self._writer.pid}")
         if self._task is not None:

@@ -129,7 +129,7 @@ class Replication:
         self._counted = self.server.propagation.commands
 
     def feed(self, data: bytes) -> None:
-        """Append bytes to the stream: to the backlog, and to all replicas."""
+        """Append bytes to the replication stream: to the backlog, and to all replicas."""
         assert self.backlog is not None
         self.offset += len(data)
         try:
@@ -185,7 +185,10 @@ class Replication:
         self.server.propagation.select_again(self.feed)
 
     def fields(self) -> dict[bytes, bytes]:
-        """Return the fields of a dump file that name the history and offset of its data; empty if the offset is not exact."""
+        """Return the fields of a dump file that name the replication history and offset of its data.
+
+        Empty if the offset is not exact.
+        """
         database, applied = 0, 0
         if self.link is not None:
             if not self.link.can_continue:
@@ -312,7 +315,7 @@ class Replication:
         self.server.propagation.flush()
 
     def take_up(self, info: RdbInfo) -> None:
-        """After a dump file was loaded, continue at the history and offset that it names.
+        """After a dump file was loaded, continue at the replication history and offset that it names.
 
         The stream that began with ``open_backlog`` before the load follows that offset.
         """
@@ -347,7 +350,10 @@ class Replication:
     # Life
 
     def reset(self) -> None:
-        """Become a master without replicas and history; ``start`` then follows a configured master again."""
+        """Become a master without replicas and history (DEBUG RESET).
+
+        ``start`` then follows a configured master again.
+        """
         self.failover.stop()
         if self.link is not None:
             self._leave_master()
@@ -369,7 +375,7 @@ class Replication:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether there is a master, a replica or a backlog."""
+        """Whether there is a master, a replica or a backlog, so that the stream must be kept."""
         return self.link is not None or bool(self.replicas.connected) or self.backlog is not None
 
     def note_first_base(self) -> None:
@@ -389,7 +395,7 @@ class Replication:
             self.link.cron()
 
     def stop(self) -> None:
-        """Stop the link to the master, the replicas and a failover, because the server stops."""
+        """Stop the link to the master, the replicas and any failover, because the server stops."""
         self.failover.stop()
         self.replicas.stop()
         if self.link is not None:

@@ -44,12 +44,12 @@ class UnitReader:
         return self._kept is not None
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes."""
+        """Append received bytes of the stream."""
         self._raw += data
         self._reader.feed(data)
 
     def take(self) -> Iterator[tuple[list[list[bytes]], int]]:
-        """Yield complete units as (list of commands, length in bytes).
+        """Yield the complete units of the stream as (list of commands, length in bytes).
 
         Raises StreamError: the bytes are not a stream of commands.
         """

@@ -68,17 +68,20 @@ class Waits:
         self._replication.replicas.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
-        """Return how many online replicas have the stream up to ``offset``; ``on_disk``: in their append-only files."""
+        """Return how many online replicas have acknowledged the stream up to ``offset``.
+
+        ``on_disk``: in their append-only files.
+        """
         online = self._replication.replicas.online
         return sum((each.on_disk if on_disk else each.acknowledged) >= offset for each in online)
 
     def clear(self) -> None:
-        """Forget all clients, because they are disconnected."""
+        """Forget all waiting clients, because they are disconnected."""
         self._waits.clear()
         self._tidied = 0
 
     def look_again(self) -> None:
-        """Unblock the clients that now have enough, after an acknowledgement or when our AOF has its first base."""
+        """Unblock clients whose writes enough replicas have by now, after an ACK or with our first base."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking

@@ -20,7 +20,7 @@ class _AbortedError(Exception):
 
 
 class Failover:
-    """The failover of one master."""
+    """One failover by this sentinel: the steps from the choice of a replica to the new master."""
 
     def __init__(self, monitor: Monitor, master: Master) -> None:
         self._monitor = monitor

@@ -46,7 +46,7 @@ class Monitor:
 
     @property
     def now(self) -> float:
-        """The time of the event loop, in seconds."""
+        """The event loop's time in seconds, by which the sentinel measures."""
         return self._server.loop.time()
 
     def publish(self, event: str, text: str) -> None:
@@ -197,7 +197,7 @@ class Monitor:
         return sorted(fit, key=lambda replica: (replica.priority, -replica.offset, replica.run_id))
 
     def switch(self, master: Master, promoted: Replica, epoch: int) -> None:
-        """After a failover, monitor the promoted replica as the master, and the old master as its replica."""
+        """After a failover, monitor the promoted replica as the master and the old master as its replica."""
         settings = master.settings
         self._drop(master)
         self.publish("+switch-master", f"{master.words} {promoted.host} {promoted.port}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Instance:
-    """A monitored server."""
+    """A server that the sentinel monitors."""
 
     def __init__(self, host: str, port: int, now: float, role: str) -> None:
         self.host = host
@@ -95,7 +95,7 @@ class Master(Instance):
 
     @property
     def current(self) -> Instance:
-        """The server that clients should use: this master, or the replica that has been promoted already."""
+        """The server that clients should use: this master, or the replica that was promoted already."""
         return self.promoted or self
 
     @property

@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def brief(self) -> float:
-        """The timeout in seconds of fair time for something that does not depend on a timer of the worker."""
+        """The timeout in seconds of fair time (``fair_time.py``) for what depends on no timer of the worker."""
         return min(self.timeout, _BRIEF_SECONDS)
 
 
@@ -176,7 +176,7 @@ class Bench:
         return max(self.stage.clients() | {each.client_id for each in self.stage.commands()}, default=0)
 
     def has_come(self, worker: Worker) -> bool:
-        """Return True if a worker has sent a command with a key since its last start; a greeting has none."""
+        """Return True if a worker has connected since its last start: it has sent a command with a key."""
         since = max(since for since, name in self._lives if name == worker.name)
         return any(each.client_id > since and each.keys for each in self.stage.commands())
 
@@ -297,7 +297,7 @@ class Bench:
 
         Args:
             condition: polled until it returns a true value.
-            seconds: the timeout in fair time (see ``patience.py``); None: that of the audit.
+            seconds: the timeout in fair time (see ``fair_time.py``); None: that of the audit.
             hurry: ten times a second, move the clock to the next time at which something is due.
             traffic: send a message now and then.
             progress: restart the timeout when its value changes, for at most five times ``seconds`` in all.
@@ -392,7 +392,10 @@ class Bench:
         return ids
 
     def stick(self, consumer: str) -> str:
-        """Add a message, and leave it pending with a consumer whose worker never received it; return its entry ID."""
+        """Add a message, and let a consumer own it that no worker uses, as if its worker had died.
+
+        Return its entry ID.
+        """
         made = self._next()
         entry, _ = self.stage.run_together(
             ("XADD", self.plan.stream, "*", *_flat(made.fields)),
@@ -418,7 +421,7 @@ class Bench:
     # What became of them
 
     def sight(self) -> Sight:
-        """Return an analysis of all commands recorded so far."""
+        """Return an analysis of all the workers' commands recorded so far."""
         return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
 
     def group(self) -> dict[str, Any] | None:
@@ -440,7 +443,10 @@ class Bench:
         return self.is_delivered(last) and found is not None and not found["pending"]
 
     def position(self) -> object:
-        """Return the group's last delivered ID and number of pending entries, which change when it makes progress."""
+        """Return a value that changes when the group makes progress.
+
+        It consists of the group's last delivered ID and its number of pending entries.
+        """
         found = self.group()
         return found and (found["last-delivered-id"], found["pending"])
 
@@ -478,7 +484,7 @@ class Bench:
         ]
 
     def is_worked(self, entry: str, sight: Sight | None = None) -> bool:
-        """Return True if the work of an entry was seen, or if it cannot be seen or assigned to this entry."""
+        """Return True if a worker's work on an entry was seen, or cannot be seen or assigned to this entry."""
         work = self.plan.work
         if work is None or not work.says_which or not self.sent[entry].sign:
             return True
@@ -566,20 +572,20 @@ class Bench:
         self._notes.append((self._time, text))
 
     def down(self) -> None:
-        """Shut the server down cleanly, and record that for the evidence."""
+        """Shut the experiment's server down cleanly, and record that for the evidence."""
         self.note("the server stopped")
         self._down = True
         self.stage.down()
 
     def up(self) -> None:
-        """Restart the server, and record that for the evidence."""
+        """Restart the experiment's server, and record that for the evidence."""
         self.stage.up()
         self._down = False
         self.note("the server is back")
 
     @property
     def again(self) -> str:
-        """A text about restarts of workers, to append to a verdict; "" without restarts."""
+        """A text about the workers' restarts, to append to a verdict; "" without restarts."""
         count = len(self.restarts)
         if not count:
             return ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One promise."""
+    """One promise of a stream consumer, with the experiment that tries it."""
 
     name: str  # the name, which users give on the command line and to ``audit``
     story: str  # a few words for tables

@@ -15,7 +15,7 @@ _FIRST: Final = 73_001  # numbers that are unlikely to mean anything else in a w
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message to send."""
+    """One message that an audit sends to the worker."""
 
     fields: dict[str, str]  # the fields of the entry
     sign: str  # the message's number, if the fields contain it; else ""
@@ -34,14 +34,14 @@ class Messages:
         self._seed = seed
 
     def good(self, index: int) -> Message:
-        """Return a message that the worker understands, a different one for each index."""
+        """Return a message that the worker under audit understands, a different one for each index."""
         template = self._templates[index % len(self._templates)]
         number = str(_FIRST + 1000 * (self._seed % 900) + index)
         fields = {name: value.replace(NUMBER, number) for name, value in template.items()}
         return Message(fields, number if fields != template else "")
 
     def bad(self) -> list[dict[str, str]]:
-        """Return messages that the worker should not understand: one with wrong fields, one with wrong values."""
+        """Return messages that the worker should not understand: one with wrong fields, one with bad values."""
         return [{"wrong": "x"}, dict.fromkeys(self._templates[0], "wrong")]
 
 

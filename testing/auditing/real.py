@@ -134,11 +134,11 @@ class RealStage(Stage):
 
     @property
     def is_up(self) -> bool:
-        """Whether workers can connect."""
+        """Whether workers can connect to the server."""
         return not self._is_down
 
     def skip(self) -> None:
-        """Do nothing: waits take real time."""
+        """Do nothing: on a real server, waits take real time."""
 
     def freeze(self) -> None:
         """Do nothing: the clock of a real server cannot be stopped."""
@@ -192,4 +192,4 @@ class RealStage(Stage):
         self._proxy.close_clients({client - self._clients_before})
 
     def wake_client(self, client: int) -> None:
-        """Do nothing: the command's own timeout ends the wait."""
+        """Do nothing: on a real server, only the command's own timeout ends the wait."""

@@ -43,7 +43,7 @@ def _cut(line: str) -> str:
 
 
 def summary(results: Sequence[Result], plan: Plan) -> str:
-    """Return one line with the numbers of broken, untried and kept promises."""
+    """Return one line of an audit's results: the numbers of broken, untried and kept promises."""
     counts = {kind: sum(each.result == kind for each in results) for kind in _ORDER}
     said = [f"{count} {kind}" for kind, count in counts.items() if count]
     group = f", group {plan.group}" if plan.group else ""

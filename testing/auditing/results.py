@@ -12,7 +12,7 @@ NOT_TRIED: Final = "not tried"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on one promise."""
+    """The verdict on one promise of the worker."""
 
     name: str  # the name of the promise
     result: str  # ``kept``, ``broken`` or ``not tried``
@@ -27,11 +27,11 @@ class Result:
 
 
 class Broken(Exception):  # noqa: N818 - a verdict, not an error of the audit
-    """The promise is broken; the text says what happened."""
+    """A worker has broken the promise of an experiment; the text says what happened."""
 
 
 class NotTried(Exception):  # noqa: N818 - likewise
-    """The promise could not be observed; the text says why."""
+    """An experiment could not observe its promise; the text says why."""
 
 
 class CannotRunError(RuntimeError):

@@ -41,7 +41,7 @@ _EARLY: Final = (
 
 
 class Audit:
-    """One worker, and the promises that were tried with it.
+    """The audit of one worker: the promises that were tried with it, and their results.
 
     Args:
         plan: what is known about the worker.

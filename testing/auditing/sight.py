@@ -76,7 +76,7 @@ def consumer_of(words: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How a worker's work shows: as a write command at a key."""
+    """The write command that shows a worker's work: its name and its key."""
 
     command: str  # the name in upper case; "" for any
     key: str  # a glob for the key
@@ -114,7 +114,7 @@ class Sight:
 
     @cached_property
     def lives(self) -> Lives:
-        """The events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
+        """Return the events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:

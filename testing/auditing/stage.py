@@ -92,7 +92,7 @@ class Stage:
         self.run("SELECT", str(database))
 
     def pace(self) -> None:
-        """Slow reads down, if the stage is paced."""
+        """Slow the worker's reads down, if the stage is paced."""
         if self._pace is not None:
             self._pace.start()
 
@@ -153,7 +153,7 @@ class Stage:
         return self._server.fault(**options)
 
     def later(self, **units: float) -> None:
-        """Advance the server's clock, as ``rillet.testing.Server.clock.advance`` does: ``later(days=1)``."""
+        """Advance the server's clock by one unit of ``rillet.testing.Clock.advance``: ``later(days=1)``."""
         self._clock.advance(**units)
 
     def skip(self) -> None:
@@ -173,11 +173,11 @@ class Stage:
         return self._clock.now
 
     def passed(self) -> float:
-        """Return milliseconds that grow with the idle times of pending entries: the server's time."""
+        """Return milliseconds that grow with the idle times of pending entries: here the server's time."""
         return self.now()
 
     def empty(self) -> None:
-        """Remove all data."""
+        """Remove all data from the experiment's server (FLUSHALL)."""
         self.run("FLUSHALL")
 
     def forget_scripts(self) -> None:

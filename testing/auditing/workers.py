@@ -27,7 +27,7 @@ _DEAD: Final[list[asyncio.AbstractEventLoop]] = []  # kept: garbage would run ki
 
 
 class Worker(ABC):
-    """A running worker."""
+    """A running worker under audit."""
 
     can_be_killed = True
     process: int | None = None  # its process ID; None for a worker that runs inside this process
@@ -42,23 +42,23 @@ class Worker(ABC):
     @property
     @abstractmethod
     def status(self) -> int | None:
-        """The exit status; None while it runs."""
+        """The worker's exit status; None while it runs."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it abruptly, and wait for its end."""
+        """End the worker abruptly, and wait for its end."""
 
     @abstractmethod
     def terminate(self) -> None:
-        """Ask it to end: SIGTERM."""
+        """Ask the worker to end, as by SIGTERM."""
 
     @abstractmethod
     def words(self) -> str:
-        """Return the end of its output, or the error that ended it; "" if there is neither."""
+        """Return the end of the worker's output, or the error that ended it; "" if there is neither."""
 
 
 class ProcessWorker(Worker):
-    """A command in its own process group.
+    """A worker that is a command in its own process group.
 
     Args:
         command: the words; may contain ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
@@ -95,11 +95,11 @@ class ProcessWorker(Worker):
 
     @property
     def status(self) -> int | None:
-        """The exit status; None while it runs."""
+        """The exit status of the worker's process; None while it runs."""
         return self._process.poll()
 
     def kill(self) -> None:
-        """Kill its whole process group."""
+        """Kill the worker's whole process group."""
         self._signal("SIGKILL")
         self._process.wait()
         if HAS_GROUPS:
@@ -108,11 +108,11 @@ class ProcessWorker(Worker):
         self._log.close()
 
     def terminate(self) -> None:
-        """Send SIGTERM to its whole process group, as a service manager does."""
+        """Send SIGTERM to the worker's whole process group, as a service manager does."""
         self._signal("SIGTERM")
 
     def words(self) -> str:
-        """Return the end of its output."""
+        """Return the end of the worker's output."""
         if self._log.closed:
             return self._tail
         size = os.fstat(self._log.fileno()).st_size
@@ -131,7 +131,7 @@ class ProcessWorker(Worker):
 
 
 class CoroutineWorker(Worker):
-    """A coroutine function in its own event loop; killing it stops the loop."""
+    """A worker that is a coroutine function in its own event loop; killing it stops the loop."""
 
     is_inside = True
 
@@ -158,28 +158,31 @@ class CoroutineWorker(Worker):
 
     @property
     def status(self) -> int | None:
-        """0 after a return, 1 after an error; None while it runs."""
+        """0 after the coroutine has returned, 1 after an error; None while it runs."""
         return None if not self._done.is_set() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Stop its loop: none of its code runs any more, not even ``finally``. The server closes its connections."""
+        """Stop the worker's loop: none of its code runs any more, not even ``finally``.
+
+        The server closes its connections.
+        """
         if not self._done.is_set():
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_SECONDS)
         _DEAD.append(self._loop)
 
     def terminate(self) -> None:
-        """Cancel it, as a service does at SIGTERM."""
+        """Cancel the worker's coroutine, as a service does at SIGTERM."""
         assert self._task is not None
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def words(self) -> str:
-        """Return the error that ended it; "" without one."""
+        """Return the error that ended the coroutine; "" without one."""
         return "" if self._error is None else repr(self._error)
 
 
 class ThreadWorker(Worker):
-    """A function in a thread, which only the function itself can end."""
+    """A worker that is a function in a thread, which only the function itself can end."""
 
     can_be_killed = False
     is_inside = True
@@ -200,22 +203,22 @@ class ThreadWorker(Worker):
 
     @property
     def status(self) -> int | None:
-        """0 after a return, 1 after an error; None while it runs."""
+        """0 after the function has returned, 1 after an error; None while it runs."""
         return None if self._thread.is_alive() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Do nothing: a thread cannot be killed. It ends when its server stops."""
+        """Do nothing: a thread cannot be killed. The worker ends when its server stops."""
 
     def terminate(self) -> None:
         """Do nothing: a thread gets no signal."""
 
     def words(self) -> str:
-        """Return the error that ended it; "" without one."""
+        """Return the error that ended the function; "" without one."""
         return "" if self._error is None else repr(self._error)
 
 
 def arguments(target: Callable[..., Any], url: str, name: str) -> tuple[str, ...]:
-    """Return the arguments for a target: the URL, and the consumer's name if it takes two."""
+    """Return the arguments for a worker function: the URL, and the consumer's name if it takes two."""
     places = [
         each
         for each in inspect.signature(target).parameters.values()

@@ -164,7 +164,7 @@ class Listener:
         return self.clock.tick()
 
     def update(self) -> None:
-        """Set ``looks`` after a fault or a recording began or ended."""
+        """Set ``looks`` (whether requests must be examined) after a fault or a recording began or ended."""
         self.looks = bool(self.faults.active or self.recorder.recordings)
         for link in self._links:
             link.count()
@@ -175,13 +175,13 @@ class Listener:
         return not self.faults.refuses_connection(self.now(), link.session.id)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in the background; ``stop`` cancels it if it still runs."""
+        """Run a coroutine in the background, and keep it referenced; ``stop`` cancels it if it still runs."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def forget(self, link: Link) -> None:
-        """Forget a disconnected client."""
+        """Forget a client that has disconnected from the proxy."""
         self._links.discard(link)
         self.delays.forget(link)
 

@@ -1,4 +1,4 @@
-"""Requests of a client that wait for their reply: one value, several, or none."""
+"""Requests of a proxied client that the server has not answered yet: each gets one value, several, or none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_REPLIES: Final = {
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request whose reply is outstanding."""
+    """A request that the server has not answered yet."""
 
     name: str
     argv: list[bytes]

@@ -113,7 +113,7 @@ class Relay(asyncio.Protocol):
         self._pause_server("partition")
 
     def heal(self) -> None:
-        """End the partition: read from both sides again."""
+        """End the partition of ``part``: read from both sides again."""
         self._resume("partition")
         self._resume_server("partition")
         if self._server is not None and not self._has_begun:

@@ -25,7 +25,7 @@ _ID: Final = re.compile(rb"\r\n\$2\r\nid\r\n:(\d+)\r\n").search  # in the reply 
 
 
 class Session:
-    """The session of one client."""
+    """The state of one client's session at the server: what faults can match, and its subscriptions."""
 
     def __init__(self, number: int, *, keeps_id: bool = False) -> None:
         # A number from the proxy, or the server's once the server has told it to the client (HELLO, CLIENT ID).

@@ -17,7 +17,7 @@ _FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs",
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The server behind a proxy."""
+    """The real server behind a proxy: its address and its login."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Upstream:
     database: int
 
     async def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        """Connect; raise OSError if the server cannot be reached or its certificate is not trusted."""
+        """Connect to the server; raise OSError if it cannot be reached or its certificate is not trusted."""
         loop = asyncio.get_running_loop()
         if self.path:
             transport, _ = await loop.create_unix_connection(made, self.path)

@@ -36,7 +36,7 @@ def place_of(client: Client) -> tuple[Membership, Node]:
 
 
 def known_node(place: Membership, word: bytes) -> Node:
-    """Return the node with an ID; raises ReplyError if there is none."""
+    """Return the cluster node with the ID ``word``; raise ReplyError if there is none."""
     node = place.topology.find(word.decode("latin-1"))
     if node is None:
         raise ReplyError(b"ERR Unknown node %b" % word)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def named_master(client: Client, name: bytes) -> Master:
-    """Return the master with a name; raises ReplyError if there is none."""
+    """Return the monitored master with this name; raise ReplyError if there is none."""
     master = state_of(client.server).masters.get(name)
     if master is None:
         raise ReplyError(b"ERR No such master with that name")
@@ -29,7 +29,7 @@ def named_master(client: Client, name: bytes) -> Master:
 
 @handles(specs.MASTERS)
 def masters(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an array of maps, one for each master."""
+    """Reply with an array of maps, one for each monitored master."""
     sentinel = state_of(client.server)
     return replies.array([_shown(client, _master(sentinel, each)) for each in sentinel.masters.values()])
 
