@@ -49,7 +49,7 @@ DELETE_IF_EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a form."""
+    """A field of an action's form."""
 
     name: str
     label: str
@@ -63,14 +63,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, and its effects in words."""
+    """A command that an action sends, and its effects in words."""
 
     words: Command
     note: str = ""
 
     @property
     def line(self) -> str:
-        """The command in redis-cli's syntax."""
+        """The step's command in redis-cli's syntax."""
         return command_line(self.words)
 
 
@@ -85,7 +85,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a run: each command sent with its reply as text, and whether all succeeded."""
+    """The outcome of an action: each command sent with its reply as text, and whether all succeeded."""
 
     lines: tuple[tuple[str, str], ...]
     good: bool
@@ -93,7 +93,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: its form and its commands."""
+    """An action that changes a server: its form and its commands."""
 
     name: str
     title: str
@@ -118,7 +118,7 @@ ACTIONS: Final[dict[str, Action]] = {}
 def action(
     name: str, title: str, about: str, scope: tuple[str, ...], fields: tuple[Field, ...], **more: Any
 ) -> Callable[[Callable[[Values], list[Step]]], Callable[[Values], list[Step]]]:
-    """Register an action; the decorated function returns its commands for the typed values."""
+    """Register an action; the decorated function returns its commands for the values typed into the form."""
 
     def keep(steps: Callable[[Values], list[Step]]) -> Callable[[Values], list[Step]]:
         ACTIONS[name] = Action(name, title, about, scope, fields, steps, **more)
@@ -542,7 +542,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The commands in redis-cli's syntax, one per line."""
+        """The plan's commands in redis-cli's syntax, one per line."""
         return "\n".join(step.line for step in self.steps)
 
 

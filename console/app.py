@@ -51,7 +51,7 @@ KEPT_OUTCOMES: Final = 100
 
 
 class AddressError(Exception):
-    """A required name is missing in an address, or cannot be parsed."""
+    """The address of a page lacks a required name, or has one that cannot be parsed."""
 
 
 class FormError(Exception):
@@ -59,7 +59,7 @@ class FormError(Exception):
 
 
 class Console:
-    """The state that all requests share.
+    """The web application of the console: the state that all requests share.
 
     Args:
         poller: reads the server; it runs as long as the application.

@@ -78,7 +78,7 @@ class Backlogs:
         self.first_look = 0.0  # seconds that the last round took for groups never read before
 
     def forget(self) -> None:
-        """Forget all findings, because another server answers now."""
+        """Forget all findings in PELs, because another server answers now."""
         self._walks.clear()
 
     async def read(self, link: Link, streams: dict[bytes, Stream], now: int) -> dict[bytes, Stream]:

@@ -109,12 +109,12 @@ class Client:
 
     @property
     def blocked(self) -> bool:
-        """Whether its command is blocked."""
+        """Whether the client's command is blocked."""
         return "b" in self.flags
 
     @property
     def kind(self) -> str:
-        """Its kind in a word; empty for a normal client."""
+        """The kind of the client in a word; empty for a normal client."""
         words = {
             "S": "replica",
             "M": "master",
@@ -246,7 +246,7 @@ class Seen:
 
     @property
     def line(self) -> str:
-        """The command in redis-cli's syntax, without passwords."""
+        """The command that MONITOR showed in redis-cli's syntax, without passwords."""
         return command_line(self.words) + (" …" if self.cut else "")
 
 
@@ -312,16 +312,16 @@ class Watch:
         return list(islice(fits, SHOWN))
 
     def last(self, address: str) -> str:
-        """Return the line of the last command from an address; "" if none was seen."""
+        """Return the line of the last command that came from an address; "" if none was seen."""
         return next((one.line for one in self.commands if one.address == address), "")
 
     @property
     def left(self) -> float:
-        """Seconds until the watch ends."""
+        """Seconds until the watch over MONITOR ends."""
         return max(0.0, WATCH_SECONDS - (time.monotonic() - self.began)) if self.on else 0.0
 
     async def start(self, link: Link) -> None:
-        """Start the watch, unless it is running."""
+        """Start the watch: send MONITOR on its own connection, unless it is running."""
         async with self._lock:
             if self.on:
                 return

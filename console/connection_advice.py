@@ -1,4 +1,4 @@
-"""What to do if a server cannot be read."""
+"""Advice in words for the user if a server cannot be read."""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ _READY: Final = "Ready to accept connections"
 
 
 def main(words: list[str]) -> int:
-    """Run both until SIGINT or SIGTERM; return 0 after an orderly end, 1 if the server does not start."""
+    """Run the server and its console until SIGINT or SIGTERM; return 0 after an orderly end.
+
+    Return 1 if the server does not start.
+    """
     made = parser("rillet dev")
     made.description = _DESCRIPTION
     made.add_argument("--port", type=int, default=6379, help="of the server; 0: a free one (6379)")

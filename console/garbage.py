@@ -33,16 +33,17 @@ class Garbage:
     holder: bytes = b""
 
     def trim(self, key: bytes) -> Command | None:
-        """Return the command that trims them; None if a pending entry holds them."""
+        """Return the XTRIM that removes these entries; None if a pending entry holds them."""
         if self.held_by:
             return None
         return command("XTRIM", key, "MINID", self.before, *(("ACKED",) if self.acked else ()))
 
 
 def garbage(stream: Stream, facts: ServerFacts | None) -> Garbage | None:
-    """Compute what can be trimmed from the groups' last delivered IDs and smallest pending IDs; None if nothing, or unknown.
+    """Return what XTRIM could remove from a stream, None if nothing or unknown.
 
-    A stream without groups has no garbage: nothing shows that its entries are done.
+    It follows from the groups' last delivered IDs and smallest pending IDs. A stream without groups has no
+    garbage: nothing shows that its entries are done.
     """
     if not stream.groups or not stream.first_id or any(group.unread for group in stream.groups):
         return None

@@ -14,7 +14,10 @@ Sample = tuple[float, float | None, float | None, float | None]
 
 
 class History:
-    """The last samples of each series. If there are too many series, a new one replaces the least recently extended."""
+    """The last samples of each series (the values of a stream or a group over time).
+
+    If there are too many series, a new one replaces the least recently extended.
+    """
 
     def __init__(self, samples: int = SAMPLES, series: int = SERIES) -> None:
         self._samples = samples
@@ -22,7 +25,7 @@ class History:
         self._series: OrderedDict[Key, deque[Sample]] = OrderedDict()
 
     def add(self, key: Key, sample: Sample) -> None:
-        """Append a sample: a time in seconds, and three numbers whose meaning is the caller's."""
+        """Append a sample to a series: a time in seconds, and three numbers whose meaning is the caller's."""
         ring = self._series.get(key)
         if ring is None:
             if len(self._series) >= self._most:
@@ -32,7 +35,7 @@ class History:
         self._series.move_to_end(key)
 
     def of(self, key: Key) -> list[Sample]:
-        """Return the samples of a series, oldest first."""
+        """Return the samples of one series, oldest first."""
         return list(self._series.get(key, ()))
 
     def clear(self) -> None:

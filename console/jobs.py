@@ -22,7 +22,7 @@ PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress
 
 @dataclass(slots=True)
 class Job:
-    """A running action, or its ``outcome``."""
+    """A running action on many entries, or its ``outcome``."""
 
     plan: Plan
     progress: Progress = field(default_factory=Progress)
@@ -31,7 +31,7 @@ class Job:
 
     @property
     def share(self) -> float:
-        """The finished part of the entries, from 0 to 1; 0 while their number is unknown."""
+        """The finished part of the action's entries, from 0 to 1; 0 while their number is unknown."""
         return min(1.0, self.progress.done / self.progress.total) if self.progress.total else 0.0
 
 
@@ -78,7 +78,10 @@ class Jobs:
             self._on_end()
 
     async def stop(self) -> None:
-        """Stop all after their current slices; cancel the jobs whose slice takes longer than a second."""
+        """Stop all running actions after their current slices.
+
+        Cancel those whose slice takes longer than a second.
+        """
         for job in self._kept.values():
             job.progress.stopped = True
         if self._tasks:

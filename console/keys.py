@@ -26,7 +26,10 @@ _SCANS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key: ``ttl`` in milliseconds, None without an expiry; ``memory`` in bytes, None if unknown."""
+    """A row of the page of keys: ``ttl`` in milliseconds, None without an expiry.
+
+    ``memory`` in bytes, None if unknown.
+    """
 
     key: bytes
     type: str
@@ -36,7 +39,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeysDetail:
-    """A page of keys."""
+    """The content of the page of keys: matching keys, and how many were examined."""
 
     rows: tuple[KeyRow, ...]  # the first matching keys
     types: tuple[tuple[str, int], ...]  # the number of examined keys by type
@@ -118,7 +121,7 @@ def _row(key: bytes, kind: str, ttl: Any, size: Any) -> KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyDetail:
-    """The start of a value."""
+    """The content of the page of a key: the start of its value."""
 
     key: bytes
     type: str  # "none" if the key does not exist
@@ -132,12 +135,12 @@ class KeyDetail:
 
 @dataclass(frozen=True, slots=True)
 class KeySubject(Subject[KeyDetail]):
-    """A key of any type except stream, which has its own page."""
+    """The page of a key of any type except stream, which has its own page."""
 
     key: bytes
 
     async def read(self, link: Link) -> KeyDetail:
-        """Read its type, then a part of its value with a bounded command."""
+        """Read the key's type, then a part of its value with a bounded command."""
         key = self.key
         kind, ttl, memory = await link.send(
             [command("TYPE", key), command("PTTL", key), command("MEMORY", "USAGE", key)]

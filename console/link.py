@@ -46,7 +46,7 @@ class GoneError(Exception):
 
 
 class ReadOnlyError(Exception):
-    """The command changes data, and nothing may be changed."""
+    """The command was not sent: it changes data, and the console is read-only."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Tape:
     dropped: int = 0  # the number of commands that the recording no longer has
 
     def forget(self) -> None:
-        """Forget the recording."""
+        """Forget what was read of the recording."""
         self.id = self.read = self.dropped = 0
         self.rows.clear()
 
@@ -201,7 +201,7 @@ class Subject(ABC, Generic[Found_co]):
 
     @abstractmethod
     async def read(self, link: Link) -> Found_co:
-        """Read the data of the page in few batches of commands."""
+        """Read the data that the page shows, in few batches of commands."""
 
 
 Place = tuple[str, int]  # host and port of a master
@@ -329,7 +329,7 @@ def _refuse_writes(commands: Sequence[Command]) -> None:
 
 
 async def close(client: redis.asyncio.Redis) -> None:
-    """Close a client's connections, and its connections to sentinels."""
+    """Close a redis-py client's connections, and its connections to sentinels."""
     await client.aclose()
     manager = getattr(client.connection_pool, "sentinel_manager", None)
     for sentinel in manager.sentinels if manager is not None else ():
@@ -337,7 +337,7 @@ async def close(client: redis.asyncio.Redis) -> None:
 
 
 def command(*words: bytes | str | int) -> Command:
-    """Encode the words of a command."""
+    """Encode the words of a command as bytes."""
     return tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
 
 

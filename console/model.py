@@ -48,7 +48,7 @@ class Group:
 
     @property
     def unread(self) -> bool:
-        """Whether it has pending entries, and none was read yet."""
+        """Whether the group has pending entries, and the console has read none of them yet."""
         return bool(self.pending) and not self.read_at
 
 
@@ -86,20 +86,20 @@ class Stream:
 
     @property
     def unread(self) -> bool:
-        """Whether its groups have pending entries, and no PEL was read yet."""
+        """Whether the stream's groups have pending entries, and the console has read no PEL yet."""
         holding = [group for group in self.groups if group.pending]
         return bool(holding) and all(group.unread for group in holding)
 
     @property
     def looked(self) -> int | None:
-        """The number of pending entries that ``oldest_idle`` covers; None: all of them."""
+        """The number of pending entries that the console has read for ``oldest_idle``; None: all of them."""
         if all(group.looked is None or not group.pending for group in self.groups):
             return None
         return sum(group.pending if group.looked is None else group.looked for group in self.groups)
 
     @property
     def read_at(self) -> int:
-        """The earliest time at which a PEL of its groups was read; 0: none was."""
+        """The earliest time at which the console read a PEL of the stream's groups; 0: it read none."""
         return min((group.read_at for group in self.groups if group.pending and group.read_at), default=0)
 
     @property

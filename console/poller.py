@@ -191,7 +191,7 @@ class Poller:
             self._watched += Counter()  # drops those at 0
 
     async def look(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
-        """Return a subject's data: the last read if it is recent and not ``fresh``, else from one read for all callers.
+        """Return a subject's data: of the last read if that is recent and not ``fresh``, else of a new read.
 
         Raises:
             GoneError: the server cannot be reached.

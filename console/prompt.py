@@ -65,12 +65,12 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The name as a page shows it: printable and cut, because anything may have been typed."""
+        """The command's name as a page shows it: printable and cut, because anything may have been typed."""
         return plain(self.name.replace("|", " "))[:NAME_CHARACTERS]
 
     @property
     def changes(self) -> bool:
-        """Whether it may change data: True for every command that is not known to only read.
+        """Whether the command may change data: True unless it is known to only read.
 
         The flags decide; the name does so only if there are none that tell.
         """
@@ -80,7 +80,10 @@ class Rule:
 
     @property
     def reads_data(self) -> bool:
-        """Whether its reply contains data of keys; such data may look like a directive, whose value would be hidden."""
+        """Whether the command's reply contains data of keys.
+
+        Such data may look like a directive, whose value would be hidden.
+        """
         return self.flags is not None and not self.flags.isdisjoint({"readonly", "write"})
 
     @property
@@ -99,7 +102,7 @@ class Rule:
 
     @property
     def unknown(self) -> str:
-        """A text that says why its flags are unknown."""
+        """A text that says why the command's flags are unknown."""
         if self.problem:
             return f"the server does not say what {self.title} does ({self.problem})"
         return f"this server does not know {self.title}"
@@ -130,7 +133,7 @@ def _flags(info: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A line and its outcome."""
+    """A line typed at the prompt, and its outcome."""
 
     line: str  # without passwords
     kind: str  # "reply", "error", "refused" or "asked" (a confirmation is needed)

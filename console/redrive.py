@@ -59,7 +59,7 @@ NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or ha
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters to send back, and where."""
+    """Which dead letters to send back, and to which stream."""
 
     key: bytes  # the dead-letter stream
     ids: tuple[str, ...] = ()  # the chosen ones; empty: all that match
@@ -95,11 +95,11 @@ class Sent:
 
     @property
     def total(self) -> int:
-        """The total number sent."""
+        """The total number of entries sent."""
         return sum(self.to.values())
 
     def keep(self, reason: str, number: int) -> None:
-        """Add a number of entries that stay for a reason."""
+        """Count a number of entries that stay in the dead-letter stream for a reason."""
         if number:
             self.stay[reason] = self.stay.get(reason, 0) + number
 

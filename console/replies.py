@@ -96,7 +96,7 @@ def entries(reply: Reply) -> tuple[Entry, ...]:
 
 
 def entry(item: Any) -> Entry:
-    """Return an entry; a deleted one has no fields."""
+    """Return an entry of an XRANGE reply as a record; a deleted one has no fields."""
     words = iter(item[1] or ())
     return Entry(item[0].decode(), tuple(zip(words, words, strict=True)))
 

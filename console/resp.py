@@ -39,7 +39,7 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply."""
+    """A parsed reply with its RESP3 type."""
 
     # "status", "error", "integer", "double", "boolean", "null", "big number", "string", "verbatim", or an aggregate:
     # "array", "set", "map", "attribute", "push".
@@ -51,7 +51,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of a reply with the pushes before it: what is kept, and what is read."""
+    """The limits on reading a reply (with the pushes before it): what is kept, and what is read."""
 
     text: int = TOTAL_TEXT_BYTES  # bytes of strings that may still be kept
     items: int = TOTAL_ITEMS  # items of aggregates that may still be kept

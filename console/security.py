@@ -81,7 +81,7 @@ class Authority:
         return found
 
     def is_at(self, other: Authority, port: int) -> bool:
-        """Return True if both are the same place; ``port`` is the default of one without a port."""
+        """Return True if both name the same host and port; ``port`` is the default of one without a port."""
         return self.host == other.host and (self.port or port) == (other.port or port)
 
 
@@ -130,7 +130,9 @@ class Guard:
         return bool(self._token)
 
     def fits(self, token: str, address: str) -> bool:
-        """Return True if this is the token. It is compared in constant time, and wrong ones are counted for the address.
+        """Return True if this is the console's token.
+
+        It is compared in constant time, and wrong ones are counted for the address.
 
         Raises TooManyError: there were too many wrong ones, over all connections.
         """

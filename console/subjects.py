@@ -173,7 +173,7 @@ async def entries_of(link: Link, key: bytes, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries of a stream, newest first."""
+    """A page of a stream's entries, newest first."""
 
     entries: tuple[Entry, ...]
     scanned: int  # number of entries read; the page shows those that match the filter
@@ -218,7 +218,7 @@ def _fits(entry: Entry, field: bytes, contains: bytes) -> bool:
 
 
 def before(entry_id: str) -> str:
-    """Return the next smaller ID, or 0-0 for 0-0."""
+    """Return the ID just before an ID; 0-0 for 0-0."""
     milliseconds, _, sequence = entry_id.partition("-")
     if int(sequence or 0):
         return f"{milliseconds}-{int(sequence) - 1}"
@@ -229,7 +229,7 @@ def before(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a message in a group."""
+    """The state of a message in one group."""
 
     group: Group
     # "pending", "unowned" (pending without a consumer, after XNACK), "passed" (acknowledged, or it was never

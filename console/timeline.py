@@ -37,18 +37,18 @@ _WHATEVER_KEY: Final = frozenset({b"MULTI", b"EXEC", b"DISCARD", b"FLUSHALL", b"
 
 
 async def begin(link: Link) -> None:
-    """Start a recording, and end the previous one. Raises RedisError: the server is no Rillet with debug commands."""
+    """Start a recording (DEBUG RECORD) on the server, and end the previous one."""
     await end(link)
     link.tape.id = int(await link.call(*BEGIN))
 
 
 def end_of(link: Link) -> Command:
-    """Return the command that ends the recording."""
+    """Return the command that ends the console's recording."""
     return command("DEBUG", "RECORD", "STOP", link.tape.id, 1 << 62)
 
 
 async def end(link: Link) -> None:
-    """End the recording, if there is one; ignore that the server has forgotten it."""
+    """End the console's recording, if there is one; ignore that the server has forgotten it."""
     tape = link.tape
     if tape.id:
         await link.send([end_of(link)])

@@ -118,7 +118,7 @@ async def _once(link: Link, *, plain: bool, as_json: bool) -> int:
 
 @dataclass(slots=True)
 class View:
-    """The state of the view."""
+    """The state of the table in the terminal: what it shows, and whether it ends."""
 
     start: int = 0  # the first line shown; ``rows``: how many fit
     rows: int = 20
@@ -129,7 +129,7 @@ class View:
     ends: bool = False
 
     def press(self, key: str) -> None:
-        """Handle a key, or the bytes that a terminal sends for one."""
+        """Handle a key press, given as the bytes that a terminal sends for it."""
         if self.typing:
             self._type(key)
             return

@@ -32,14 +32,20 @@ class Values:
         return unquote(text)
 
     def number(self, name: str, default: int, least: int = 0) -> int:
-        """Return a whole number, ``default`` if nothing is typed. Raises ValueError: it is none, or below ``least``."""
+        """Return a typed whole number, ``default`` if nothing is typed.
+
+        Raises ValueError: it is none, or below ``least``.
+        """
         text = self.text(name, str(default))
         if not text.removeprefix("-").isdecimal() or int(text) < least:
             raise ValueError(f"{name} is a whole number from {least} on, not {text}")
         return int(text)
 
     def ids(self, name: str = "id") -> list[bytes]:
-        """Return IDs separated by spaces or commas. Raises ValueError: there is none, or one has another form."""
+        """Return typed IDs, separated by spaces or commas.
+
+        Raises ValueError: there is none, or one has another form.
+        """
         found = self.text(name).replace(",", " ").split()
         if not found:
             raise MissingError(name)

@@ -1,4 +1,4 @@
-"""Which extra of ours installs which package, for messages that tell how to install it."""
+"""The extras of the package (``rillet[spark]`` …), and the error that tells how to install a missing one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MissingPackageError(LabelledError, ImportError):
 
 
 def need(*packages: str, by: str = "rillet.pipeline", extra: str | None = None) -> None:
-    """Raise an error if a package is not installed.
+    """Raise an error that says how to install a missing package, if one of these packages is missing.
 
     Raises MissingPackageError: a package is missing; the text has the command that installs it.
 

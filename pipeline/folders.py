@@ -44,7 +44,7 @@ class LocalFolder:
         return [each.name for each in path.iterdir()] if path.is_dir() else []
 
     def text(self, *parts: str) -> str:
-        """Return the text of a file in it."""
+        """Return the text of a file in the folder."""
         return self.local.joinpath(*parts).read_text(encoding="utf-8")
 
     def make(self) -> None:
@@ -85,7 +85,7 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def text(self, *parts: str) -> str:
-        """Return the text of a file in it. Raises OSError: it cannot be read."""
+        """Return the text of a file in the folder."""
         try:
             stream = self._files.open(self._at(*parts))
             try:

@@ -37,7 +37,7 @@ class RedisStreams(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of the format: ``redis-streams``."""
         return "redis-streams"
 
     def schema(self) -> StructType:
@@ -51,7 +51,7 @@ class RedisStreams(DataSource):
         return default_schema(ColumnOptions.of(options).prefix, extra)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         if Options(self.options)[MODE] == "group":
             raise OptionError(
                 "option 'mode': group is for spark.readStream; a batch read leaves no acknowledgements"

@@ -66,7 +66,7 @@ class Java:
 
     @property
     def flags(self) -> str:
-        """JVM options that this runtime needs to be safe: the first releases of Java 25 need another garbage collector."""
+        """The JVM options that this runtime needs: early releases of Java 25 need another garbage collector."""
         return "-XX:+UseParallelGC" if self.version[0] == 25 and self.version < _SOUND_25 else ""
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ def use_java(*, quiet: bool = False) -> str:
 
 
 def inspect(home: Path, found_by: str) -> Java | None:
-    """Ask the program of a Java folder for its modules, which have its version; None if it is no Java 9 or later."""
+    """Ask the ``java`` program in a folder for its version and modules; None if it is no Java 9 or later."""
     try:
         words = [str(home / "bin" / "java"), "--list-modules"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a java the user has

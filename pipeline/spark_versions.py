@@ -165,16 +165,16 @@ class UnaskedReader(DataSourceStreamReader):
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Pass the commit to the reader."""
+        """Pass the commit to the wrapped reader."""
         self._reader.commit(end)
 
     def stop(self) -> None:
-        """Close the reader's connections."""
+        """Close the connections of the wrapped reader."""
         self._reader.stop()
 
 
 class RowWriter(DataSourceStreamWriter):
-    """Converts a streaming query's rows to Arrow batches.
+    """A streaming writer for Spark before 4.1: converts the rows that it gets to Arrow batches.
 
     Args:
         writer: takes the batches.

@@ -12,7 +12,7 @@ _WHOLE: Final = re.compile(r"\d+")
 
 
 def parse_time(word: str) -> int:
-    """Return milliseconds since 1970 for such a number, or for an ISO time (UTC if it names no zone).
+    """Return milliseconds since 1970, given as a number or as an ISO time (UTC if it names no zone).
 
     Raises ValueError: the word is neither.
     """

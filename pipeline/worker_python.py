@@ -13,7 +13,9 @@ _SECONDS: Final = 60
 
 
 def what_is_wrong(worker: str) -> tuple[str, str] | None:
-    """Try a worker's Python; return what is wrong with it and what helps, or None if it can import Rillet.
+    """Try the Python of Spark's workers.
+
+    Return what is wrong with it and what helps, or None if it can import Rillet.
 
     ``worker``: a path, or a name on PATH.
     """

@@ -31,7 +31,7 @@ class Cron:
         self._last_input = (0, 0, 0)  # as the cron of a shared loop last saw it
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Call ``step`` until ``stopping`` is set: ten times a second, or in a shared loop only when there may be work."""
+        """Call ``step`` until ``stopping`` is set: ten times a second, in a test's loop as often as needed."""
         while not stopping.is_set():
             try:
                 self.step()
@@ -43,7 +43,7 @@ class Cron:
                 await asyncio.wait_for(stopping.wait(), _SECONDS)
 
     def wake(self) -> None:
-        """In an event loop shared with a test, call ``step`` soon, because there is input or a timer is due."""
+        """In a test's event loop, call ``step`` soon, because there is input or a timer is due."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 

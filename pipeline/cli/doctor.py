@@ -36,7 +36,7 @@ _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report."""
+    """One line of the report of ``rillet pipeline doctor``."""
 
     state: str  # ``ok``, ``warning`` or ``wrong``
     about: str
@@ -49,7 +49,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb: the address of Redis, and whether to start Spark."""
+    """Declare the arguments of ``doctor``: the address of Redis, and whether to start Spark."""
     parser.add_argument(
         "--spark", action="store_true", help="also start a session and let a worker read Redis"
     )
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; return the exit status: 1 if anything is wrong, 2 if an option is."""
+    """Print the findings of ``doctor``; return the exit status: 1 if anything is wrong, 2 if an option is."""
     address = endpoint_options(arguments)
     given = address | {"retries": "0", "timeoutMs": "5000"}
     try:

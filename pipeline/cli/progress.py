@@ -45,10 +45,10 @@ class Progress:
             self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
     def note(self, words: str) -> None:
-        """Set the text that is printed behind the title of the current step."""
+        """Set the text that is printed after the title of the current step."""
         self._noted = words
 
     def say(self, line: str) -> None:
-        """Print a line that belongs to no step."""
+        """Print a line on the terminal that belongs to no step."""
         self._out.write(f"{_CLEAR if self._out.isatty() else ''}{line}\n")
         self._out.flush()

@@ -37,7 +37,7 @@ class MetricsError(LabelledError, ValueError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``queries``."""
     parser.add_argument(
         "sources",
         nargs="+",
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the queries; return 1 if one of them failed."""
+    """Print the state of the queries; return 1 if one of them failed."""
     queries = [query for source in arguments.sources for query in read_queries(source)]
     if arguments.json:
         sys.stdout.write(json.dumps(queries, indent=2) + "\n")

@@ -22,7 +22,7 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def has_session() -> bool:
-    """Return True if the process already has a session, as in a notebook."""
+    """Return True if the process already has a Spark session, as in a notebook."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None

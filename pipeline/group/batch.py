@@ -30,7 +30,7 @@ _IN_A_ROUND_TRIP: Final = 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a batch: rows, and bytes of fields and values (None: no limit).
+    """The limits of a batch of group mode: rows, and bytes of fields and values (None: no limit).
 
     A batch exceeds the byte limit by at most one reply.
     """
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass
 class Batch:
-    """The gathered entries (``pieces``), with their number (``rows``) and bytes (``size``)."""
+    """The entries gathered for a batch (``pieces``), with their number (``rows``) and bytes (``size``)."""
 
     pieces: list[BatchPart] = field(default_factory=list)
     rows: int = 0
@@ -51,7 +51,7 @@ class Batch:
     dead: int = 0  # the number of entries moved to the dead letters
 
     def room(self, limits: Limits) -> int:
-        """Return how many more rows the batch may take."""
+        """Return how many more rows the batch may take within the limits."""
         if limits.size is None or not self.rows:
             return limits.rows - self.rows
         if self.size >= limits.size:

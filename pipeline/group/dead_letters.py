@@ -41,7 +41,7 @@ class DeadLetter:
     fields: tuple[bytes, ...]
 
     def words(self) -> list[bytes]:
-        """Return the fields and values of the dead letter."""
+        """Return the dead letter as alternating fields and values of an entry."""
         texts = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
         values = key_of(self.stream), *(text.encode() for text in texts)
         header = [word for pair in zip(HEADER, values, strict=True) for word in pair]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def judge(
     member: Member, positions: Mapping[str, Position], *, fail: bool, page: int
 ) -> tuple[dict[str, Position | None], set[str]]:
-    """Compare streams with the positions that were taken in them.
+    """Compare the present state of streams with the positions that were taken in them.
 
     Return the new positions of streams that have changed (None for deleted ones), and the streams with another
     history or none: do not acknowledge there what was delivered before.

@@ -27,7 +27,7 @@ _GREATEST_COUNT: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Idle:
-    """A pending entry that may be claimed: its id, its owner, and its delivery count."""
+    """A pending entry that is old enough to be claimed: its id, its owner, and its delivery count."""
 
     stream_id: int
     owner: str
@@ -36,7 +36,7 @@ class Idle:
 
 @dataclass
 class Taken:
-    """The result of claiming entries."""
+    """The result of claiming entries: the claimed ones, and those that are gone."""
 
     # The claimed entries, each with its previous owner and its new delivery count, by id.
     ours: list[Idle] = field(default_factory=list)
@@ -71,7 +71,10 @@ class Member:
     # Pending entries
 
     def own(self, stream: str, most: int) -> list[Idle]:
-        """Return at most ``most`` of our pending entries, by id. While no batch is running, they were never in a batch."""
+        """Return at most ``most`` of our consumer's pending entries, by id.
+
+        While no batch is running, they were never in a batch.
+        """
         return self._pending_with(self.consumer, stream, "-", "+", most)
 
     def pending_between(self, stream: str, first: int, last: int, owner: str) -> list[Idle]:
@@ -193,7 +196,10 @@ class Member:
         return ids.parse(facts[b"last-delivered-id"])
 
     def all_facts(self, streams: Sequence[str]) -> dict[str, dict[bytes, Any]]:
-        """Return our group's rows of several streams in one round trip, without streams that have none or do not exist."""
+        """Return our group's fields of XINFO GROUPS for several streams in one round trip.
+
+        Streams that do not exist or lack the group are left out.
+        """
         replies = self.connection.pipeline([("XINFO", "GROUPS", key_of(stream)) for stream in streams])
         rows = {
             stream: self._row(reply)

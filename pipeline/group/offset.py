@@ -63,7 +63,7 @@ class Claim:
 
     @property
     def count(self) -> int:
-        """The number of entries."""
+        """The number of claimed entries."""
         return len(self.ids)
 
 

@@ -144,7 +144,7 @@ def _pending(member: Member, batch: GroupOffset, without: Without) -> Entries:
 
 
 def by_stream(entries: Entries) -> dict[str, list[Idle]]:
-    """Return the entries grouped by stream."""
+    """Return pending entries grouped by stream."""
     found: dict[str, list[Idle]] = {}
     for stream, each in entries:
         found.setdefault(stream, []).append(each)
@@ -152,7 +152,7 @@ def by_stream(entries: Entries) -> dict[str, list[Idle]]:
 
 
 def joined(without: Without, more: Entries) -> Without:
-    """Return the entries that a batch leaves out, and more of them."""
+    """Return a record of left-out entries that has ``more`` entries in addition."""
     added = {stream: {each.stream_id for each in members} for stream, members in by_stream(more).items()}
     return without | {stream: without.get(stream, frozenset()) | members for stream, members in added.items()}
 

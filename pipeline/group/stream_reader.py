@@ -413,7 +413,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return without
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Close the connection to the server."""
         if self._gatherer is not None:
             self._gatherer.member.connection.close()
             self._gatherer = None

@@ -36,14 +36,14 @@ _PAGE: Final = 500
 
 
 class Letter(NamedTuple):
-    """An entry of a dead-letter stream: its id there, and its contents."""
+    """An entry of a dead-letter stream, with its id in that stream."""
 
     letter_id: int
     dead: DeadLetter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``deadletter``."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument(
@@ -78,7 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; return the exit status: 1 if some letters could not be moved, 2 if it is unclear which to requeue."""
+    """List, show, requeue or create dead letters.
+
+    Return the exit status: 1 if some could not be moved, 2 if it is unclear which to requeue.
+    """
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 

@@ -18,7 +18,7 @@ _MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``ingest``."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     which = parser.add_mutually_exclusive_group(required=True)
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the existing entries, or with ``--follow`` also new ones; return the exit status."""
+    """Write the existing entries to files, or with ``--follow`` also new ones; return the exit status."""
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f

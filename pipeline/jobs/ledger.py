@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``ledger``."""
     parser.add_argument("aof", metavar="AOF_DIR", help="appendonlydir of a server, or its manifest")
     runner.add_target_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the existing events, or with ``--follow`` also new ones; return the exit status."""
+    """Write the existing events of the ledger to files, or with ``--follow`` also new ones.
+
+    Return the exit status.
+    """
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f

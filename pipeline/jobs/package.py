@@ -23,14 +23,14 @@ _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``package``."""
     parser.add_argument(
         "file", metavar="FILE.zip", help="where to write; executors look into files that end so"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the zip; return 1 if executors would not import from a file with this name."""
+    """Write the zip for executors; return 1 if they could not import from a file with this name."""
     target = Path(arguments.file)
     if target.suffix != ".zip":
         sys.stderr.write(
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pack(target: Path) -> int:
-    """Write the zip, and return the number of files in it."""
+    """Write the zip for executors, and return the number of files in it."""
     root = Path(__file__).parents[2]
     names = sorted(_files(root))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -25,7 +25,10 @@ Write = Callable[["DataFrame", int, str], None]
 
 
 def parquet_writer(folder: Folder, day: Column | None) -> Write:
-    """Return the writer of a folder with a sub-folder for each day (of a row; None: without) and batch."""
+    """Return a function that writes batches as Parquet files, each batch in a folder of its own.
+
+    ``day``: the column by which rows go to a sub-folder for each day; None: without.
+    """
 
     def write(batch: DataFrame, number: int, _query: str) -> None:
         from pyspark.sql import functions as f

@@ -38,7 +38,7 @@ _LONGEST_CHUNK_SECONDS: Final = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``replay``."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument("source", metavar="SOURCE", help="the --out of an ingest job, or an appendonlydir")
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay the entries, and return the exit status."""
+    """Replay past entries of a stream into a stream, and return the exit status."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 
@@ -121,7 +121,7 @@ def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 def send(
     connection: Connection, target: bytes, marker: bytes | None, portions: Iterable[list[Entry]]
 ) -> tuple[int, int]:
-    """Add the entries that the target does not have yet.
+    """Add those entries to the target stream that it does not have yet.
 
     Return the number of added entries, and of entries that the target already had.
     Raises RedisError: the server refuses an entry, or is unreachable; the replay may be started again.

@@ -164,7 +164,10 @@ def _acknowledging(
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """Treat SIGINT and SIGTERM as a request to end after the current batch; a second signal has its usual effect."""
+    """During a ``with`` block, treat SIGINT and SIGTERM as a request to end after the current batch.
+
+    A second signal has its usual effect.
+    """
     asked = threading.Event()
     before: dict[int, Any] = {}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesOptions:
-    """The options of ``spark.read``."""
+    """The options of ``spark.read.format("redis-aof")``."""
 
     path: str = option(
         "path",
@@ -52,7 +52,7 @@ class FilesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FollowingOptions(FilesOptions):
-    """The options of ``spark.readStream``."""
+    """The options of ``spark.readStream.format("redis-aof")``."""
 
     max_bytes: int = option("maxBytesPerTrigger", number("bytes", 1), PIECE_SIZE, "the most in a micro-batch")
     start: str = option(
@@ -64,11 +64,14 @@ class FollowingOptions(FilesOptions):
 
 
 class LedgerDataSource(DataSource):
-    """The data source. Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-aof")`` reads."""
+    """The Spark data source ``redis-aof``.
+
+    Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-aof")`` reads.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of the format: ``redis-aof``."""
         return "redis-aof"
 
     def schema(self) -> StructType:
@@ -93,7 +96,7 @@ class LedgerReader(QuickAck, DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the pieces, in the order of their rows."""
+        """Return the pieces of the ledger's files, in the order of their rows."""
         options = self._options
         pieces = plan(options.path, piece_size=options.split_bytes, history=options.history)
         return [InputPartition(piece) for piece in pieces]
@@ -162,7 +165,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         self._follower.forget(Place.decode(end))
 
     def stop(self) -> None:
-        """Close all files."""
+        """Close all files of the folder."""
         self._follower.close()
 
 

@@ -52,7 +52,7 @@ class Lag:
 
 @dataclass(frozen=True)
 class QueryState:
-    """The last progress report of a query."""
+    """The last progress report of a streaming query, and how far the query is behind."""
 
     name: str
     batch_id: int = -1  # the number of the last batch; -1 before the first
@@ -93,7 +93,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
 
 
 def read_whole(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
-    """Return what concerns all sources of a query: at most one lag of its ledgers, and one of its sources in group mode.
+    """Return the lags of a whole query: at most one of its ledgers, and one of its sources in group mode.
 
     The first adds up the bytes of the append-only files still to be read; the second counts the entries that were not
     processed, because they were gone or dead-lettered.

@@ -53,11 +53,11 @@ class LagListener(StreamingQueryListener):
             return sorted(self._queries.values(), key=lambda query: query.name)
 
     def text(self) -> str:
-        """Return all metrics in Prometheus' text format."""
+        """Return the metrics of all queries in Prometheus' text format."""
         return self._metrics.text()
 
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
-        """Serve ``GET /metrics`` in a thread until ``close``.
+        """Serve the metrics as ``GET /metrics`` in a thread until ``close``; return the port.
 
         Return the port.
 
@@ -69,7 +69,7 @@ class LagListener(StreamingQueryListener):
         return self._http.server_port
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving the metrics."""
         if self._http is not None:
             self._http.shutdown()
             self._http.server_close()

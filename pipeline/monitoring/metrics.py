@@ -44,7 +44,7 @@ class QueryMetrics(Collector):
         self._registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics, leaving out those without a sample."""
+        """Return the metrics of all queries, leaving out those without a sample."""
         found = {
             name: Metric(PREFIX + name.removesuffix("_total"), text, kind)
             for name, (kind, text) in _METRICS.items()
@@ -55,7 +55,7 @@ class QueryMetrics(Collector):
         return (metric for metric in found.values() if metric.samples)
 
     def text(self) -> str:
-        """Return the metrics in Prometheus' text format."""
+        """Return the metrics of all queries in Prometheus' text format."""
         return generate_latest(self._registry).decode()
 
     def serve(self, port: int, host: str) -> WSGIServer:

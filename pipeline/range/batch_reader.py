@@ -90,12 +90,12 @@ class PushingBatchReader(RangeBatchReader):
 
 
 def later(one: Position, other: Position) -> Position:
-    """Return the later of two positions."""
+    """Return the later of two positions in a stream."""
     return other if other.id > one.id else one
 
 
 def earlier(one: Position, other: Position) -> Position:
-    """Return the earlier of two positions."""
+    """Return the earlier of two positions in a stream."""
     return other if other.id < one.id else one
 
 

@@ -55,7 +55,9 @@ NOTHING: Final = (1, 0)  # bounds that no id is in
 
 
 def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narrowed, list[Filter]]:
-    """Apply the filters; return the narrowed ids and streams, and the filters that Spark still has to evaluate.
+    """Apply the filters of a query.
+
+    Return the ids and streams that it can still want, and the filters left for Spark.
 
     Args:
         filters: the filters; a row must pass all of them.

@@ -203,7 +203,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return found
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Close the connection to the server."""
         self._connection.close()
 
     # Called by Spark in tasks

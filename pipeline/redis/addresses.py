@@ -28,7 +28,7 @@ _SHAPES: Final = (
 
 @dataclass(frozen=True)
 class Address:
-    """The content of a URL; ``service`` is the name that sentinels have for the master."""
+    """The parts of a server's URL; ``service`` is the name that sentinels have for the master."""
 
     kind: Deployment
     tls: bool
@@ -40,7 +40,10 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Parse a URL. Raises ValueError: it is not such a URL; the text never contains the password."""
+    """Parse a server's URL.
+
+    Raises ValueError: it is not such a URL; the text never contains the password.
+    """
     try:
         parts = urlsplit(url)
         scheme, _, kind_word = parts.scheme.partition("+")

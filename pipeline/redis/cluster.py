@@ -54,7 +54,7 @@ _BRACES: Final = (b"{", b"}")
 
 
 class Slots(NamedTuple):
-    """The node that serves each slot, and its replicas."""
+    """Which node of a cluster serves each slot, and its replicas."""
 
     masters: list[Place | None]
     replicas: dict[Place, list[Place]]

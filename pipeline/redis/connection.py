@@ -62,13 +62,13 @@ class ServerError(RedisError):
 
 
 class ConnectionLost(RedisError):  # noqa: N818 - reads as what it says
-    """No connection, or it broke while a command that must not be repeated was under way."""
+    """The server cannot be reached, or the connection broke during a command that must not be repeated."""
 
     label = "CONNECTION_LOST"
 
 
 class Unreachable(ConnectionLost):
-    """No connection, and no command may have run that must not be repeated."""
+    """The server cannot be reached, and no command may have run that must not be repeated."""
 
 
 class Connection:
@@ -197,7 +197,7 @@ class Connection:
         return [ask(self)]
 
     def written(self) -> list[Connection]:
-        """Return the connections to the servers that were written to."""
+        """Return the connections to the servers that commands of this one were written to."""
         return [self]
 
     def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
@@ -358,7 +358,7 @@ def in_spite_of_losses(
 
 
 def checked(replies: list[Reply]) -> list[Reply]:
-    """Return these replies of a pipeline unchanged, if none of them is an error.
+    """Return the replies of a pipeline unchanged, if none of them is an error.
 
     Raises ServerError: the first error.
     """

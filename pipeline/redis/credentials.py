@@ -15,7 +15,7 @@ from typing import Any
 def read(
     username: str | None, *, env: str | None, file: str | None, provider: str | None
 ) -> tuple[str | None, str]:
-    """Return the current user name and password.
+    """Read the current user name and password from their source.
 
     Raises ValueError: they cannot be read; the text names the source.
 

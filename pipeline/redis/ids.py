@@ -36,23 +36,23 @@ def parse(word: bytes | str, missing_seq: int = 0) -> int:
 
 
 def parse_reply(word: bytes) -> int:
-    """Parse an id in a server's reply, without the checks of ``parse``: a reply has tens of thousands of ids."""
+    """Parse an id in a server's reply without the checks of ``parse``: a reply has tens of thousands of ids."""
     ms, _, seq = word.partition(b"-")
     return int(ms) << 64 | int(seq)
 
 
 def text(stream_id: int) -> str:
-    """Return the canonical text: ``"5-0"``."""
+    """Return an id's canonical text: ``"5-0"``."""
     return f"{stream_id >> 64}-{stream_id & MAX_U64}"
 
 
 def split(stream_id: int) -> tuple[int, int]:
-    """Return milliseconds and sequence."""
+    """Return the milliseconds and the sequence number of an id."""
     return stream_id >> 64, stream_id & MAX_U64
 
 
 def join(ms: int, seq: int = 0) -> int:
-    """Return the id of two numbers, each below 2^64."""
+    """Return the id with these milliseconds and sequence number, each below 2^64."""
     return ms << 64 | seq
 
 

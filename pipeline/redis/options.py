@@ -34,7 +34,7 @@ class OptionError(LabelledError, ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of option values."""
+    """A type of option values, such as whole numbers or one of some words."""
 
     values: str  # for the docs: the unit of a number, or the allowed words
     # Returns the value of a text, or raises a ValueError whose text continues "option 'x' ".
@@ -85,7 +85,7 @@ FLAG: Final = Kind("`true`, `false`", parse_flag)
 
 @dataclass(frozen=True)
 class Option:
-    """The record of one option."""
+    """The record of one option of a Spark format."""
 
     name: str  # as documented; users may write it in any case
     kind: Kind  # its type
@@ -97,7 +97,7 @@ class Option:
     needs: tuple[str, ...] = ()  # options, one of which must be given; written like ``excludes``
 
     def parse(self, text: str | None) -> Any:
-        """Parse a text (None: the default); return the value, or None if there is neither.
+        """Parse an option's text (None: the default); return the value, or None if there is neither.
 
         Raises OptionError: it is malformed.
         """
@@ -132,7 +132,7 @@ def part(form: Any) -> Any:
 
 
 def records(form: Any) -> dict[str, Option]:
-    """Return the options of a dataclass and of its parts by name."""
+    """Return the options that a dataclass and its parts declare, by name."""
     found = {each.name: each for each in getattr(form, "MORE", ())}
     for each in dataclasses.fields(form):
         if "part" in each.metadata:
@@ -152,7 +152,7 @@ class Options:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
     def items(self) -> ItemsView[str, str]:
-        """Return the names, in lower case, with their texts."""
+        """Return all options: their names, in lower case, with their texts."""
         return self._given.items()
 
     def __contains__(self, name: str) -> bool:
@@ -322,7 +322,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
-        """Read it from the options of a format.
+        """Read the endpoint from the options of a format.
 
         Raises OptionError: an option is malformed, or two contradict each other.
         """

@@ -32,7 +32,7 @@ _QUICK: Final = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the verb."""
+    """Declare the arguments of ``report``."""
     parser.add_argument(
         "aof", metavar="AOF_DIR", help="appendonlydir of a server, its manifest, or one .aof file"
     )
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report, and return the exit status."""
+    """Write the tables and the page of a report, and return the exit status."""
     from .tables import Settings
 
     settings = Settings(

@@ -34,7 +34,7 @@ _AT_ONCE: Final = 4  # queries; each has long steps of one thread
 
 @dataclass(frozen=True)
 class Gathering:
-    """One report in progress."""
+    """Builds one report."""
 
     spark: SparkSession
     aof: str
@@ -47,7 +47,7 @@ class Gathering:
     contents: bool = True
 
     def run(self) -> page.Report:
-        """Write all tables, and return the data that the page shows.
+        """Write all tables of the report, and return the data that its page shows.
 
         Raises LedgerError: the ledger has no event of a stream.
         """

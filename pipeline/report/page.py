@@ -49,7 +49,7 @@ class Report:
 
 
 class Chart(NamedTuple):
-    """Lines that the shared ``chart.js`` draws."""
+    """The lines of one chart on the page of a report, which the shared ``chart.js`` draws."""
 
     title: str  # the heading
     kind: str  # the x axis: ``time`` or ``share``
@@ -57,7 +57,7 @@ class Chart(NamedTuple):
 
 
 def render(report: Report) -> str:
-    """Return the HTML of the page."""
+    """Return the HTML page of a report."""
     folder, common = files(__package__), files(shared)
     tile, base, plot_style, plot, chart = (
         common.joinpath(*path.split("/")).read_text(encoding="utf-8")

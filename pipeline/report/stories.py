@@ -78,7 +78,7 @@ class Story:
 def stories_of(
     steps: Iterable[Row], contents: Mapping[Message, list[bytes]] | None, order: Iterable[Row]
 ) -> list[Story]:
-    """Return the stories of messages.
+    """Return the stories of messages: owners over time, contents and commands that help.
 
     Args:
         steps: rows of ``histories``.

@@ -93,7 +93,7 @@ _PERCENTILES: Final = """
 
 @dataclass(frozen=True)
 class Settings:
-    """The user's choices."""
+    """The settings of a report that the user chose."""
 
     # The moment for which pending entries are listed, in Unix milliseconds; None: the end of the ledger.
     at_ms: int | None = None
@@ -165,7 +165,7 @@ def define(spark: SparkSession) -> None:
 
 
 def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return one row per group: messages, deliveries, redeliveries, final states, and times to acknowledgement (ms)."""
+    """Return the table of groups: messages, deliveries, redeliveries, final states, times to acknowledgement."""
     first = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - first_ms, 0), null)", "ack")
     whole = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - added_ms, 0), null)", "total")
     return spark.sql(f"""
@@ -180,7 +180,7 @@ def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return percentiles of the time from first delivery to acknowledgement, in milliseconds, per group."""
+    """Return the table of times to acknowledgement: percentiles per group, in ms since the first delivery."""
     marks = [each / 200 for each in range(1, 200)] + [0.999, 1.0]
     return spark.sql(f"""
         SELECT {_OF_GROUP}, explode(arrays_zip(marks, took)) AS each FROM (
@@ -266,7 +266,7 @@ def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
 
 
 def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return one row per point in time: entries added, first deliveries, redeliveries, acknowledgements."""
+    """Return the table of traffic over time: entries added, first deliveries, redeliveries, acknowledgements."""
     point = _point(bounds)
     return spark.sql(f"""
         WITH counted AS (
@@ -284,7 +284,7 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return one row per group and point in time: undelivered and pending entries at its end.
+    """Return the table of lag over time: per group and point, the undelivered and pending entries at its end.
 
     Entries are numbered in the order in which they were added, from 1 again when their key or database is deleted. A
     group's position is the number of the last entry that was delivered to it, or that it was set to. Entries deleted

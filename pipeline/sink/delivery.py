@@ -1,4 +1,7 @@
-"""Send packed XADD commands and check their replies; for every delivery. Also the deliveries from tasks."""
+"""Send packed XADD commands and check their replies, whatever the delivery guarantee.
+
+Also the writes from tasks.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Progress:
-    """The content of the marker."""
+    """The content of the marker: how far the batch with its number is published."""
 
     batch: int = -1  # the last batch whose publication began; -1 before the first
     published: int = 0  # how many of its parts are published
@@ -58,7 +58,7 @@ class Progress:
 
     @classmethod
     def of(cls, text: bytes) -> Progress | None:
-        """Parse the value of a marker; None if it is something else."""
+        """Parse the value of a marker key; None if it is something else."""
         try:
             fields = json.loads(text)
             found = cls(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
@@ -68,11 +68,11 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Whether all parts of the batch are published."""
+        """Whether all parts of the marker's batch are published."""
         return self.published == self.steps
 
     def text(self) -> str:
-        """Return the value of the marker."""
+        """Return the progress as the value of the marker key."""
         words = {"v": _VERSION, "batch": self.batch}
         if not self.complete:
             words |= {"published": self.published, "of": self.steps}
@@ -106,7 +106,7 @@ class Stage:
         return tuple(kept)
 
     def put(self, chunk: Chunk) -> Staged:
-        """Stage one chunk in the server; it expires if it is not published."""
+        """Stage one chunk of rows in the server; it expires if it is not published."""
         key = f"{self._prefix}:{self._number}"
         self._number += 1
         self._connection.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
@@ -169,7 +169,7 @@ class Publisher:
         self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
 
     def progress(self) -> Progress:
-        """Read the marker from the server."""
+        """Read the marker of the query from the server."""
         text = self._connection.call("GET", self.marker)
         found = Progress() if text is None else Progress.of(text)
         if found is None:

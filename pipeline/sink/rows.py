@@ -35,13 +35,13 @@ class RowError(LabelledError, ValueError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Packed XADD commands, and their number."""
+    """Some packed XADD commands, and their number."""
 
     data: bytes
     rows: int
 
     def commands(self) -> list[list[bytes]]:
-        """Return the words of the commands; only errors need them."""
+        """Return the words of the chunk's commands; only errors need them."""
         reader = hiredis.Reader()
         reader.feed(self.data)
         return [reader.gets() for _ in range(self.rows)]
@@ -63,7 +63,7 @@ class RowEncoder:
         self._fixed_words = 3 + len(options.trim) + (3 if options.delivery == "idmp" else 0)
 
     def chunks(self, batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[Chunk]:
-        """Encode all batches.
+        """Encode all batches of rows as chunks of XADD commands.
 
         Raises RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
 

@@ -130,7 +130,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         return _write(self._options, self._write_id, 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the rows of all tasks."""
+        """Publish the rows of all tasks of a batch write."""
         # A write without a writeId cannot be repeated and needs no lasting marker.
         number = self._options.write_number
         self._publish(

@@ -55,7 +55,7 @@ def array_of(values: tuple[Any, ...]) -> pa.Array:
 
 
 def kept(mask: Any, cells: Any) -> Any:
-    """Return the cells where the mask is true, and null elsewhere."""
+    """Return ``cells`` where the mask is true, and null elsewhere."""
     return pc.if_else(pc.fill_null(mask, False), cells, pa.scalar(None, cells.type))
 
 
@@ -113,7 +113,7 @@ def each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa
 
 
 def integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to integers; null outside the range of the type."""
+    """Cast texts to integers; null outside the range of the type."""
     # Arrow would read 0x10 as 16; Spark does not.
     if (quick := at_once(texts, kind)) is not None and not _has_x(texts):
         return quick
@@ -142,7 +142,7 @@ def _integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to floating-point numbers; too large numbers become infinite."""
+    """Cast texts to floating-point numbers; too large numbers become infinite."""
     quick = at_once(texts, kind)
     # Spark has its own rules for NaN and infinities.
     if quick is not None and pc.all(pc.is_finite(quick)).as_py() is not False:
@@ -181,7 +181,7 @@ def _hexadecimal(text: str) -> float | None:
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to decimals, rounded half up; null if the integer part has too many digits for the type."""
+    """Cast texts to decimals, rounded half up; null if the integer part has too many digits for the type."""
     # If a text has too many digits, Arrow makes a wrong number without an error.
     is_short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _ARROWS_CHARACTERS
     if is_short and (quick := at_once(texts, kind)) is not None:
@@ -270,7 +270,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def booleans(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to booleans: t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
+    """Cast texts to booleans: t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
     if (quick := at_once(texts, kind)) is not None:
         return quick
     texts = pc.ascii_lower(pc.ascii_trim(texts, BLANKS))

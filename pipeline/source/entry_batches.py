@@ -87,7 +87,7 @@ class ColumnOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> ColumnOptions:
-        """Read them from the options of a source. Raises OptionError: one is malformed."""
+        """Read the column options from the options of a source."""
         return cls(**Options(options).read(cls))
 
 

@@ -14,7 +14,7 @@ _BEGIN: Final = "begin"
 
 
 class FirstBatch:
-    """Recognises the first batch of a query."""
+    """Recognises the first batch of a query, and keeps its start in the offset of its end."""
 
     def __init__(self) -> None:
         self._initial: Tree | None = None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class What(Enum):
-    """What happened to a stream since a position was taken."""
+    """What happened to a stream since a position was taken: one word."""
 
     GOES_ON = "goes on"
     GONE = "entries are gone"
@@ -50,7 +50,7 @@ _OTHER_HISTORIES: Final = (What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What happened to a stream since a position was taken."""
+    """The judgement of a stream: what happened to it since a position was taken, and where to continue."""
 
     what: What
     position: Position  # where the query continues
@@ -128,7 +128,7 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
 
 
 def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return True if everything planned between two positions certainly still exists."""
+    """Return True if every entry planned between two positions certainly still exists."""
     snapshot = end.snapshot
     if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, look):
         return False

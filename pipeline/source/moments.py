@@ -100,7 +100,7 @@ def _offset(text: str) -> int | None:
 
 
 def dates(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to dates: ``2020``, ``2020-1``, ``2020-1-2``; anything after a space or T is ignored."""
+    """Cast texts to dates: ``2020``, ``2020-1``, ``2020-1-2``; anything after a space or T is ignored."""
     if (quick := at_once(texts, kind)) is not None:
         return quick
     raw = texts.cast(pa.binary())

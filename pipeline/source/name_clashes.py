@@ -58,7 +58,7 @@ class NameClashes:
         )
 
     def check(self, states: Mapping[str, StreamState | None]) -> None:
-        """Check the new streams. Raises OptionError: a field has the name of a metadata column."""
+        """Check those of these streams that were not checked before."""
         if not self._columns:
             return
         for stream, now in states.items():

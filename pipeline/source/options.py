@@ -139,7 +139,7 @@ MODE: Final = Option("mode", words("range", "group"), "range", "read by ids, or 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """The options of every way of reading; pickled into every task."""
+    """The options that every way of reading has; pickled into every task."""
 
     MORE: ClassVar = (MODE,)
 
@@ -182,7 +182,10 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Self:
-        """Read the options. Raises OptionError: one is missing, malformed or unknown, or contradicts another."""
+        """Read the options of the source.
+
+        Raises OptionError: one is missing, malformed or unknown, or contradicts another.
+        """
         given = Options(options)
         if not list(given):
             raise OptionError(

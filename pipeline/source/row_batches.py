@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RowBatches:
-    """Collects entries until they fill a batch.
+    """Collects entries until they fill a batch of rows.
 
     Args:
         columns: of the rows.

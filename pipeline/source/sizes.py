@@ -52,7 +52,7 @@ class Pace:
         self.size = 0
 
     def saw(self, entries: int) -> int:
-        """Record that the last reply had this many entries; return its bytes."""
+        """Record the number of entries in the last reply; return their bytes."""
         now = self._connection.received
         self.size, self._received = now - self._received, now
         if entries:

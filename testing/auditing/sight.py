@@ -106,7 +106,7 @@ class Sight:
 
     @cached_property
     def effects(self) -> list[tuple[RecordedCommand, str]]:
-        """All commands in execution order, each with "" or the script that ran it (``XACK inside EVAL``).
+        """Return all commands in execution order, each with "" or its script (``XACK inside EVAL``).
 
         A script is replaced by its commands, and those of a transaction come at its EXEC.
         """

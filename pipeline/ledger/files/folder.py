@@ -26,7 +26,7 @@ _RDB = (b"REDIS", b"VALKE")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of the ledger."""
+    """One file of the ledger, a base or an incr file."""
 
     path: str  # its path, with ``.gz`` if it was compressed
     file_seq: int  # the number that its rows get
@@ -37,11 +37,11 @@ class Part:
         return Path(self.path).exists()
 
     def size(self) -> int:
-        """Return its current size in bytes; of a compressed file the compressed size."""
+        """Return the file's current size in bytes; of a compressed file the compressed size."""
         return Path(self.path).stat().st_size
 
     def is_whole(self) -> bool:
-        """Return True if it can only be read from start to end: it is compressed, or begins with RDB."""
+        """Return True if the file can only be read from start to end: it is compressed, or begins with RDB."""
         with open(self.path, "rb") as file:  # noqa: PTH123
             return is_whole_head(file.read(5))
 

@@ -35,7 +35,7 @@ class Place:
     cursor: Cursor = START
 
     def encode(self) -> dict[str, Any]:
-        """Return the place as the dict that Spark's checkpoint keeps."""
+        """Return the reader's place as the dict that Spark's checkpoint keeps."""
         cursor = self.cursor
         return {
             "v": _VERSION,
@@ -58,14 +58,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A piece, and the place after it."""
+    """A piece of a file, and the place after it."""
 
     piece: FilePiece | None
     place: Place
 
 
 class Follower:
-    """Reads ahead in one folder.
+    """Reads an append-only folder piece by piece while it grows.
 
     Args:
         path: as in ``read_folder``.

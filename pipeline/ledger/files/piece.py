@@ -32,7 +32,7 @@ _BATCH: Final = 1 << 15  # rows
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """A part of a file, from ``start`` to ``end``."""
+    """A part of a file of the ledger, from ``start`` to ``end``."""
 
     path: str  # of the file
     file_seq: int  # as in the rows

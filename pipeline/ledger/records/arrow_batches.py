@@ -32,7 +32,7 @@ def _events() -> pa.Array:
 
 
 def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
-    """Yield the gathered rows, one batch per kind of command, and empty the sorter."""
+    """Yield the rows that a sorter has gathered, one batch per kind of command, and empty the sorter."""
     states = sorter.states
     commands = {
         "kind": _bytes(b"".join(sorter.kinds)),

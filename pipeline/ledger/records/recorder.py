@@ -51,7 +51,7 @@ class Recorder:
         self.empty()
 
     def empty(self) -> None:
-        """Drop the rows; keep the database, the clock and the transaction."""
+        """Drop the rows collected so far; keep the database, the clock and the transaction."""
         # The rows, with their ordinals.
         self.rows: list[Row] = []
         self.rows_at: list[int] = []

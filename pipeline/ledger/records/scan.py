@@ -42,7 +42,7 @@ START: Final = Cursor()
 
 
 class Segment(NamedTuple):
-    """Commands that end in one block, and their clocks."""
+    """The commands of a file that end in one block, and their clocks."""
 
     block: int
     commands: list[list[bytes]]
@@ -178,7 +178,7 @@ class Frontier:
         self._rest: list[bytes] = []  # the bytes read after the place in `_good`
 
     def advance(self, read: Callable[[int], bytes], most: int) -> Cursor:
-        """Walk over about ``most`` bytes, or up to the end of the file, and return the place reached.
+        """Walk over about ``most`` bytes of the file, or up to its end, and return the place reached.
 
         One record or transaction may exceed the limit.
 

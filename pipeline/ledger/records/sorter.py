@@ -41,7 +41,7 @@ _ODD_HALVES: Final = re.compile(rb"-(?:0[0-9]|[0-9]{19})"), re.compile(rb",[0-9]
 
 
 class Form(NamedTuple):
-    """The form in which servers write a command."""
+    """The one form in which servers write a command into the append-only file."""
 
     number: int  # how many words are examined
     is_whole: bool  # whether the command has no further words
@@ -79,7 +79,7 @@ class Sorter:
         self.empty()
 
     def empty(self) -> None:
-        """Drop the gathered rows; the recorder keeps its state."""
+        """Drop the gathered rows, which were taken; the recorder keeps its state."""
         # ``rows``: the number of gathered rows.
         # ``number``: the number of commands taken.
         self.rows = self.number = 0

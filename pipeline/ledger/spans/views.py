@@ -102,7 +102,9 @@ WHERE event IN ('group-set', 'group-created') AND retry_count >= 0
 
 
 def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> None:
-    """Create the views. This reads the ledger, to find keys that were copied, moved or renamed.
+    """Create the temporary views of a ledger.
+
+    This reads the ledger, to find keys that were copied, moved or renamed.
 
     Args:
         ledger: rows with the columns of ``schema``.
