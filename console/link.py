@@ -196,7 +196,7 @@ class Subject(ABC, Generic[Found_co]):
 
     @property
     def series(self) -> tuple[tuple[bytes, ...], ...]:
-        """The keys of the series (``History``) that its page draws; these are recorded from then on."""
+        """The keys of the series (``Samples``) that its page draws; these are recorded from then on."""
         return ()
 
     @abstractmethod

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, redrive, timeline
 from .garbage import garbage
-from .history import rate
 from .render import HEAT_MS, chart
+from .samples import rate
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
 from .subjects import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
@@ -21,11 +21,11 @@ from .values import Values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .history import Sample
     from .link import Subject
     from .lives import Event
     from .model import Entry, GroupDetail, PendingEntry, Stream
     from .poller import Poller
+    from .samples import Sample
 
 ROWS: Final = 200  # streams on the overview
 PENDING_ROWS: Final = 50  # pending entries on a page of a group
@@ -155,7 +155,7 @@ class StreamPage(Page):
                 for name, group in fresh.items()
             )
             stream = replace(known, length=stream.length, first_id=stream.first_id, groups=groups)
-        samples = poller.history.of((self.key,))
+        samples = poller.samples.of((self.key,))
         return {
             "key": self.key,
             "poison": POISON_DELIVERIES,
@@ -243,7 +243,7 @@ class GroupPage(Page):
         if self._shown is None or self._shown[0] is not detail:
             self._shown = (detail, self._chosen(detail))
         facts = poller.overview.facts
-        samples = poller.history.of((self.key, self.group))
+        samples = poller.samples.of((self.key, self.group))
         stream = poller.overview.streams.get(self.key)
         return {
             "key": self.key,

@@ -14,16 +14,16 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from . import replies, timeline
 from .backlog import Backlogs
-from .history import SERIES, History, Sample, rate
 from .link import Found_co, GoneError, Subject, command
 from .model import ServerFacts, Stream
 from .names import plain
+from .samples import SERIES, Sample, Samples, rate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from .history import Key
     from .link import Command, Link
+    from .samples import Key
 
 TICK: Final = 1.0  # seconds between two reads of the watched subjects
 UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open
@@ -88,7 +88,7 @@ class Poller:
         self._record = record
         self.overview = Overview()
         # For streams ``(seconds, length, added, delivered)``, for groups ``(seconds, lag, pending, delivered)``.
-        self.history = History()
+        self.samples = Samples()
         self._tick = tick
         self._watched: Counter[Subject[Any]] = Counter()
         self._details: dict[Subject[Any], tuple[float, Any]] = {}
@@ -303,7 +303,7 @@ class Poller:
         known = self.overview.facts
         if known is None or run_id != self._run_id:
             # Another server answers here, or the same one restarted: forget everything.
-            self.history.clear()
+            self.samples.clear()
             self._backlogs.forget()
             self._keys.clear()
             self._found.clear()
@@ -411,10 +411,10 @@ class Poller:
             read = [group.entries_read for group in stream.groups if group.entries_read is not None]
             sample = samples[key] = (at, stream.length, stream.added, sum(read) if read else None)
             if all_of_them or (key,) in self._drawn:
-                self.history.add((key,), sample)
+                self.samples.add((key,), sample)
             for group in stream.groups:
                 if all_of_them or (key, group.name) in self._drawn:
-                    self.history.add((key, group.name), (at, group.lag, group.pending, group.entries_read))
+                    self.samples.add((key, group.name), (at, group.lag, group.pending, group.entries_read))
             last = self._last.get(key)
             found[key] = replace(stream, rate_in=rate(last, sample, 2), rate_out=rate(last, sample, 3))
         self._last = samples

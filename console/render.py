@@ -13,13 +13,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from . import decoding, names
-from .history import rates
+from .samples import rates
 from .style import TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .history import Sample
+    from .samples import Sample
 
 HERE: Final = Path(__file__).parent
 LINKED_BYTES: Final = 4_000  # a longer name makes no address that servers and browsers take

@@ -16,8 +16,8 @@ from .selection import pair
 from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
-    from .history import Key
     from .link import Link
+    from .samples import Key
 
 LANES: Final = 30  # consumers of a group to show
 CELLS: Final = 40  # pending entries to show for each consumer

@@ -19,8 +19,8 @@ from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.loading import AofError, RdbError
 from .admin.latency import Latency
-from .admin.memory_use import give_back
 from .admin.slowlog import Slowlog
+from .admin.used_memory import give_back
 from .clock import Clock
 from .cluster.membership import Membership
 from .config.file import rewrite_config

@@ -101,6 +101,33 @@ HOLDS = {
         "protocol/framing.py: Framer",
     ],
     "what Windows has otherwise": ["storage/system.py: Posix, Windows, HERE"],
+    "the rules of ACL SETUSER, and which commands they allow": [
+        "commands/runtime/users.py: Selector, User.apply, User.check",
+        "commands/runtime/denials.py: refusal",
+    ],
+    "AUTH, HELLO, RESET": ["commands/connection/session.py: AUTH, HELLO, RESET"],
+    "a line of CLIENT LIST": ["commands/runtime/client_line.py: client_line"],
+    "a keyspace notification": [
+        "commands/pubsub/registry.py: PubSub.publish_event",
+        "storage/keyspace/notifications.py",
+        "server/config/events.py: mask_of",
+    ],
+    "calls and microseconds of a command (INFO commandstats)": [
+        "server/execution/entry.py: CommandEntry.count",
+        "server/execution/stats.py: Stats",
+    ],
+    "`daemonize`, `supervised`": ["server/supervisor.py: Launch, supervisor_of"],
+    "the errors of files that cannot be loaded": ["storage/loading.py: AofError, RdbError"],
+    "how the pipeline finds out that entries are lost": [
+        "pipeline/source/loss_detection.py: reconcile",
+        "pipeline/source/losses.py: DataLossError",
+    ],
+    "a promise of `rillet audit`": ["testing/auditing/catalogue.py: PROMISES"],
+    'redis-py without a socket (`transport="memory"`)': [
+        "testing/channel.py: Channel",
+        "testing/in_memory.py: End",
+        "testing/kept.py: KeptClient",
+    ],
     "how to add a stream command": ["docs/adding-a-command.md"],
     "how to add a data type": ["docs/adding-a-data-type.md", "storage/value_types.py: ValueType, TYPES"],
 }  # fmt: skip

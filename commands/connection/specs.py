@@ -11,7 +11,7 @@ family = Family(
     categories="connection",
     modules={
         "client_commands": "client",
-        "client_list": "client|info client|kill client|list",
+        "client_list_and_kill": "client|info client|kill client|list",
         "session": "auth echo hello ping quit reset select",
         "tracking": "client|caching client|getredir client|tracking client|trackinginfo",
     },

@@ -1,4 +1,4 @@
-"""Single lists: both ends, and elements by index and by value."""
+"""Elements of lists: at both ends, by index and by value; LMPOP takes from the first of several lists."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
-from ..runtime.arguments import INT64_MIN, Arguments, parse_integer
+from ..runtime.arguments import INT64_MIN, Arguments, multiple_pop, parse_integer
 from ..spec.command import handles
 from . import specs
-from .shared import after_removal, pop, pop_many, push
+from .shared import after_removal, pop, pop_many, pop_of_first, push
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -80,6 +80,13 @@ def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
     elements = pop_many(client, name, value, count, left=left)
     client.propagate(args)
     return replies.bulk_array(elements)
+
+
+@handles(specs.LMPOP)
+def lmpop(client: Client, args: list[bytes]) -> bytes:
+    """Pop elements from the first list that exists; reply ``[key, [elements]]``, or null."""
+    reply = pop_of_first(client, *multiple_pop(args, 1, b"LEFT", b"RIGHT"))
+    return replies.null_array(client.resp) if reply is None else reply
 
 
 @handles(specs.LLEN)

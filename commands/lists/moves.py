@@ -1,14 +1,13 @@
-"""Move elements between lists, and take elements from the first of several lists."""
+"""Move elements between lists: LMOVE, RPOPLPUSH."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
-from ..runtime.arguments import multiple_pop
 from ..spec.command import handles
 from . import specs
-from .shared import move, parse_side, pop_of_first
+from .shared import move, parse_side
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -33,10 +32,3 @@ def rpoplpush(client: Client, args: list[bytes]) -> bytes:
         return replies.null(client.resp)
     client.propagate(args)
     return reply
-
-
-@handles(specs.LMPOP)
-def lmpop(client: Client, args: list[bytes]) -> bytes:
-    """Pop elements from the first list that exists; reply ``[key, [elements]]``, or null."""
-    reply = pop_of_first(client, *multiple_pop(args, 1, b"LEFT", b"RIGHT"))
-    return replies.null_array(client.resp) if reply is None else reply

@@ -12,9 +12,9 @@ family = Family(
     categories="list",
     modules={
         "blocking": "blmove blmpop blpop brpop brpoplpush",
-        "elements": "lindex linsert llen lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpush rpushx",
+        "elements": "lindex linsert llen lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpush rpushx",
         "lmovem": "blmovem lmovem",
-        "moves": "lmove lmpop rpoplpush",
+        "moves": "lmove rpoplpush",
     },
 )
 

@@ -1,7 +1,7 @@
 """Check that the streams of a group still have the history that was read, and that the group has not moved.
 
 A position of group mode holds the facts of the moment when a batch was gathered: the group's last delivered id, the
-number of entries delivered, and the state of the stream. `source.judgement` judges streams by it. Entries that were
+number of entries delivered, and the state of the stream. `source.loss_detection` judges streams by it. Entries that were
 trimmed or deleted in the meantime count as no loss here, because other consumers read and delete, too; for entries
 that were pending with us, the loss shows when they are taken.
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ..redis import ids
 from ..redis.stream_state import fetch_states
-from ..source.judgement import What, check_entries, describe, reconcile
-from ..source.look import StreamLook
+from ..source.entry_lookup import EntryLookup
+from ..source.loss_detection import What, check_entries, describe, reconcile
 from ..source.losses import LOG, report_loss
 from ..source.positions import Position, StreamSnapshot
 
@@ -53,10 +53,10 @@ def judge(
     facts = member.all_facts([name for name, now in states.items() if now is not None])
     for name, at in positions.items():
         now = states[name]
-        look = StreamLook(connection, name, now, answers, page)
-        verdict = reconcile(at if now is None else uncounted[name], now, look)
+        lookup = EntryLookup(connection, name, now, answers, page)
+        verdict = reconcile(at if now is None else uncounted[name], now, lookup)
         if verdict.is_another_history:
-            verdict = reconcile(at, now, look)
+            verdict = reconcile(at, now, lookup)
         if verdict.is_loss:
             what, _ = describe(name, at, now, verdict)
             report_loss(what, fail=fail, otherwise="goes on with what the group delivers, perhaps again")

@@ -24,10 +24,10 @@ from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
+from ..source.column_clashes import ColumnClashes
 from ..source.entry_batches import Columns, session_zone, spark_types
 from ..source.losses import LOG, DataLossError
 from ..source.missed import MissedEntries
-from ..source.name_clashes import NameClashes
 from ..source.offsets import OffsetError, check_database
 from ..source.sizes import rows_worth
 from ..spark_versions import (
@@ -39,10 +39,10 @@ from ..spark_versions import (
 )
 from ..tcp_quick_ack import QuickAck
 from .batch import Batch, Gatherer, Limits
+from .consumer_names import refuse_a_shared_name
 from .dead_letters import move_poison
 from .history import judge, take_positions
 from .member import Member
-from .names import refuse_a_shared_name
 from .offset import GroupOffset, Run, shares
 from .options import GroupOptions
 from .redelivery import (
@@ -96,7 +96,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def __init__(self, schema: StructType, options: Options | Mapping[str, str]) -> None:
         self._schema = schema
         self._options = GroupOptions.of(options)
-        self._name_clashes = NameClashes(schema, self._options.columns, group_columns())
+        self._column_clashes = ColumnClashes(schema, self._options.columns, group_columns())
         self._gatherer: Gatherer | None = None
         self._acknowledged = -1
         self._returned = -1
@@ -240,9 +240,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _check_names(self, batch: Batch) -> None:
         """Refuse fields with a column's name, before rows are read; delivered entries stay pending with us."""
-        streams = self._name_clashes.unseen(piece.stream for piece in batch.pieces)
+        streams = self._column_clashes.unseen(piece.stream for piece in batch.pieces)
         try:
-            self._name_clashes.check(fetch_states(self._gathering().member.connection, streams))
+            self._column_clashes.check(fetch_states(self._gathering().member.connection, streams))
         except OptionError:
             self.stop()
             raise

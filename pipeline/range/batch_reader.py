@@ -10,7 +10,7 @@ from ...storage.gc_pause import gc_paused
 from ..redis import stream_state
 from ..redis.options import OptionError
 from ..redis.shards import connect
-from ..source.name_clashes import NameClashes
+from ..source.column_clashes import ColumnClashes
 from ..source.options import EARLIEST, LATEST
 from ..source.positions import Position
 from ..tcp_quick_ack import QuickAck
@@ -51,7 +51,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         with connect(options.endpoint, at_start=True) as connection:
             names = filter(self._narrowed.wants, options.names(connection))
             states = stream_state.fetch_states(connection, names)
-            NameClashes(self._schema, options.columns).check(states)
+            ColumnClashes(self._schema, options.columns).check(states)
             for name, now in states.items():
                 if now is None:
                     if options.pattern is None:

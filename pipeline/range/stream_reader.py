@@ -19,12 +19,12 @@ from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads
 from ..source import offsets
+from ..source.column_clashes import ColumnClashes
+from ..source.entry_lookup import EntryLookup
 from ..source.first_batch import FirstBatch, begin_of
-from ..source.judgement import check_entries, describe, reconcile, untouched
-from ..source.look import StreamLook
+from ..source.loss_detection import check_entries, describe, reconcile, untouched
 from ..source.losses import report_loss
 from ..source.missed import MissedEntries
-from ..source.name_clashes import NameClashes
 from ..source.positions import Position
 from ..source.sizes import Pace
 from ..spark_versions import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..redis.stream_state import StreamState
-    from ..source.look import Answers
+    from ..source.entry_lookup import Answers
     from ..source.options import RangeStreamOptions
 
 Steps = list[tuple[int, int]]
@@ -64,7 +64,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._connection = connect(options.endpoint, at_start=True)
         self._sized = SizedReads(self._connection)
-        self._name_clashes = NameClashes(schema, options.columns)
+        self._column_clashes = ColumnClashes(schema, options.columns)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
         self._first_batch = FirstBatch()
@@ -143,7 +143,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             at = positions[name]
             if at.added is None and now.added is not None and (limited or self._targets is not None):
                 # Reading began in the middle of the stream and will not reach its end at once, so count from now on.
-                unread = self._look(name, now).count_after(at.id)
+                unread = self._lookup(name, now).count_after(at.id)
                 at = positions[name] = at.moved(at.id, now.added - unread)
             goal = self._goal(name, at, now)
             if goal.id > at.id:
@@ -236,7 +236,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if (walked := self._steps.get((name, at.id, to.id))) is not None:
             return walked
         rows = at.rows_to(to)
-        if rows is None or untouched(at, to, now, self._look(name, now)):
+        if rows is None or untouched(at, to, now, self._lookup(name, now)):
             return None
         steps = self._walk(name, at.id, to.id, None)
         if (missing := rows - sum(count for _, count in steps)) > 0:
@@ -272,15 +272,15 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _states(self, positions: Mapping[str, Position]) -> dict[str, StreamState | None]:
         """Return the states of the streams to read, and of streams that the pattern found earlier and that are gone."""
         states = stream_state.fetch_states(self._connection, self._find_names())
-        self._name_clashes.check(states)
+        self._column_clashes.check(states)
         if self._options.pattern is not None:
             missed = [name for name, at in positions.items() if name not in states and not at.is_ended]
             found = stream_state.fetch_states(self._connection, missed)
             states |= {name: None for name, now in found.items() if now is None}
         return states
 
-    def _look(self, name: str, now: StreamState | None, answers: Answers | None = None) -> StreamLook:
-        return StreamLook(self._connection, name, now, answers or {}, self._options.fetch_size)
+    def _lookup(self, name: str, now: StreamState | None, answers: Answers | None = None) -> EntryLookup:
+        return EntryLookup(self._connection, name, now, answers or {}, self._options.fetch_size)
 
     def _reconciled(
         self, begin: Mapping[str, Position], states: Mapping[str, StreamState | None]
@@ -294,7 +294,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         answers = check_entries(self._connection, known, states)
         for name, at in known.items():
             now = states[name]
-            verdict = reconcile(at, now, self._look(name, now, answers))
+            verdict = reconcile(at, now, self._lookup(name, now, answers))
             if verdict.is_loss:
                 what, otherwise = describe(name, at, now, verdict)
                 report_loss(what, fail=self._options.fail_on_data_loss, otherwise=otherwise)

@@ -98,7 +98,7 @@ class Gathering:
             else:
                 reader = spark.read.format("redis-aof").option("history", str(self.history).lower())
                 self._kept(reader.load(self.aof), "ledger", files=None)
-            bounds = tables.look(spark, self.settings)
+            bounds = tables.define_events(spark, self.settings)
             self.progress.note(f"{bounds.events:,} events")
             if words := bounds.outside():
                 self.progress.say(f"--at {words}")

@@ -132,7 +132,7 @@ class Bounds:
         return ""
 
 
-def look(spark: SparkSession, settings: Settings) -> Bounds:
+def define_events(spark: SparkSession, settings: Settings) -> Bounds:
     """Create the view ``events``, the rows of ``ledger`` with a time ``ms`` for each, and return its bounds.
 
     The bounds are the times that the ledger covers, the moment of the pending lists (``settings.at_ms``) and the width of

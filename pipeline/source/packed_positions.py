@@ -5,7 +5,7 @@ long as they are, and equal high bytes shrink to almost nothing. Of a name only 
 previous name is stored.
 
 The first entry of a snapshot is left out, because it would take a third of the text: a running query remembers it,
-and after a restart `judgement` decides without it.
+and after a restart `loss_detection` decides without it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Convert texts and JSON values of entries to typed Arrow arrays; a value that does not fit becomes null.
 
-A text fits a column if Spark's own cast of that string gives a value (see `casts` and `moments`). A JSON number or
+A text fits a column if Spark's own cast of that string gives a value (see `casts` and `time_casts`). A JSON number or
 boolean fits if its text does. Only ``BINARY`` has its own rule: base64. The indices of values that do not fit are
 returned.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..error_tokens import LabelledError
-from . import casts, moments
+from . import casts, time_casts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,7 +153,9 @@ def _noted(given: pa.Array, cells: pa.Array) -> Parsed:
 
 def _cast(texts: pa.Array, kind: pa.DataType, times: str, zone: str) -> pa.Array:
     if pa.types.is_timestamp(kind):
-        return moments.times(texts, kind, zone) if times == ISO else _epochs(texts, kind, TIME_FORMATS[times])
+        return (
+            time_casts.times(texts, kind, zone) if times == ISO else _epochs(texts, kind, TIME_FORMATS[times])
+        )
     if pa.types.is_integer(kind):
         return casts.integers(texts, kind)
     if pa.types.is_floating(kind):
@@ -163,7 +165,7 @@ def _cast(texts: pa.Array, kind: pa.DataType, times: str, zone: str) -> pa.Array
     if pa.types.is_boolean(kind):
         return casts.booleans(texts, kind)
     if pa.types.is_date32(kind):
-        return moments.dates(texts, kind)
+        return time_casts.dates(texts, kind)
     raise UnsupportedTypeError(f"entries cannot be read as {kind}")
 
 

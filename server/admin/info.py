@@ -15,7 +15,7 @@ from ...storage import system
 from ...storage.keyspace.field_expiry import expiring_hashes
 from . import specs
 from .keysizes import MOST_KEYS, key_sizes
-from .memory_use import (
+from .used_memory import (
     SERVER_BYTES,
     aof_buffer_bytes,
     client_bytes,

@@ -13,7 +13,7 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.memory import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, memory_of_key
 from . import specs
-from .memory_use import (
+from .used_memory import (
     PROGRAM_BYTES,
     SERVER_BYTES,
     aof_buffer_bytes,

@@ -15,7 +15,7 @@ from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import HIGHEST, Settings
 from ...storage.keyspace.sampling import next_to_expire, sample
-from ..admin.memory_use import SERVER_BYTES, buffer_bytes
+from ..admin.used_memory import SERVER_BYTES, buffer_bytes
 from .flags import flags_of
 
 if TYPE_CHECKING:

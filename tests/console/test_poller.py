@@ -12,11 +12,11 @@ from support import servers
 
 from rillet.console import backlog, replies, top
 from rillet.console import poller as polling
-from rillet.console.history import History, rate
 from rillet.console.link import GoneError, Link
 from rillet.console.pages import GroupPage, OverviewPage
 from rillet.console.poller import Poller, UnreadableError
 from rillet.console.render import chart, environment
+from rillet.console.samples import Samples, rate
 from rillet.console.subjects import GroupSubject, MessageSubject, StreamSubject, before, page_of
 
 
@@ -423,7 +423,7 @@ def test_the_id_before_another(entry_id, smaller):
 
 
 def test_a_history_is_bounded_in_both_directions():
-    history = History(samples=3, series=2)
+    history = Samples(samples=3, series=2)
     for number in range(5):
         for key in ((b"a",), (b"b",), (b"c",)):
             history.add(key, (float(number), number, None, None))

@@ -1,4 +1,4 @@
-"""pipeline/source/casts.py and moments.py without a JVM; tests/pipeline/spark/test_casts.py compares them with Spark."""
+"""pipeline/source/casts.py and time_casts.py without a JVM; tests/pipeline/spark/test_casts.py compares them with Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 import pyarrow as pa
 import pytest
 
-from rillet.pipeline.source.moments import zone_of
+from rillet.pipeline.source.time_casts import zone_of
 from rillet.pipeline.source.values import parse_json, parse_texts
 
 INSTANT = pa.timestamp("us", "UTC")
@@ -191,10 +191,10 @@ GOOD = {
 )
 def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
     """The time is measured in benchmarks/spark.py; here no function of one text may be called for more than a few."""
-    from rillet.pipeline.source import casts, moments
+    from rillet.pipeline.source import casts, time_casts
 
     calls = []
-    for module, name in ((casts, "_hexadecimal"), (casts, "_decimal"), (moments, "_offset_of")):
+    for module, name in ((casts, "_hexadecimal"), (casts, "_decimal"), (time_casts, "_offset_of")):
         honest = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *given, honest=honest, **more: calls.append(given) or honest(*given, **more)

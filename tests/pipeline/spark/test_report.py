@@ -153,7 +153,7 @@ def test_the_pending_lists_are_those_of_the_server_at_every_moment(made, spark):
     assert len(made.story.pending) == 8
     for moment, truth in made.story.pending.items():
         settings = tables.Settings(at_ms=moment)
-        bounds = tables.look(spark, settings)
+        bounds = tables.define_events(spark, settings)
         found = tables.pending(spark, bounds, settings).collect()
         assert {row.entry_id: (row.consumer, row.deliveries) for row in found} == truth, moment
     [row] = made.table("pending")
@@ -162,7 +162,7 @@ def test_the_pending_lists_are_those_of_the_server_at_every_moment(made, spark):
 
 def test_before_the_beginning_nothing_was_pending(made, spark):
     settings = tables.Settings(at_ms=5)
-    assert tables.pending(spark, tables.look(spark, settings), settings).collect() == []
+    assert tables.pending(spark, tables.define_events(spark, settings), settings).collect() == []
 
 
 def test_the_page_shows_it_and_needs_nothing_else(made):

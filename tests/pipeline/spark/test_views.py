@@ -195,7 +195,7 @@ def waiting(spark):
         spark.createDataFrame(list(rows), struct()).coalesce(1).createOrReplaceTempView("ledger")
         spark.createDataFrame([], SPAN_DDL).createOrReplaceTempView("spans")
         settings = tables.Settings(points=5)
-        bounds = tables.look(spark, settings)
+        bounds = tables.define_events(spark, settings)
         tables.define(spark)
         found = {}
         for each in tables.lag(spark, bounds, settings).collect():

@@ -2,7 +2,7 @@ import pytest
 from support.servers import start_server
 
 from rillet.server.admin.memory import memory_of_key
-from rillet.server.admin.memory_use import human_bytes, resident_bytes
+from rillet.server.admin.used_memory import human_bytes, resident_bytes
 from rillet.storage.streams.stream import Stream
 
 

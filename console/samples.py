@@ -13,7 +13,7 @@ Key = tuple[bytes, ...]  # a stream's key, or a key and a group
 Sample = tuple[float, float | None, float | None, float | None]
 
 
-class History:
+class Samples:
     """The last samples of each series (the values of a stream or a group over time).
 
     If there are too many series, a new one replaces the least recently extended.

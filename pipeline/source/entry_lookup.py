@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 Answers = dict[tuple[str, int], bool]
 
 
-class StreamLook:
+class EntryLookup:
     """Asks the server about the entries of one stream, up to the last id of a state.
 
     Args:
         name: the stream.
         now: the state.
-        answers: from `judgement.check_entries`; other entries are looked up when needed.
+        answers: from `loss_detection.check_entries`; other entries are looked up when needed.
         page: entries per reply.
     """
 

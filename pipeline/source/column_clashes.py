@@ -33,7 +33,7 @@ _MEANINGS: Final = {
 }
 
 
-class NameClashes:
+class ColumnClashes:
     """Checks the oldest and the newest entry of each stream, once: when it is first seen with entries.
 
     Args:

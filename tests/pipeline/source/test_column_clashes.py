@@ -14,8 +14,8 @@ from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
+from rillet.pipeline.source.column_clashes import ColumnClashes
 from rillet.pipeline.source.entry_batches import ColumnOptions, default_schema
-from rillet.pipeline.source.name_clashes import NameClashes
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 ORDER = StructType().add("ts", "timestamp").add("id", "string").add("total", "long")
@@ -42,7 +42,7 @@ def options(redis, stream, *, streaming, **more):
 
 
 def look(schema, fields, **given):
-    watch = NameClashes(schema, ColumnOptions.of(given))
+    watch = ColumnClashes(schema, ColumnOptions.of(given))
     watch.check({"s": SimpleNamespace(samples=(fields,))})
 
 

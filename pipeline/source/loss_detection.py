@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
 from ..redis.connection import checked
-from .look import Answers, StreamLook, entry_words
+from .entry_lookup import Answers, EntryLookup, entry_words
 from .positions import ENDED, Position, StreamSnapshot
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def entry_to_check(at: Position, now: StreamState | None) -> int | None:
     return None if now.first is None or now.first > snapshot.newest else snapshot.newest
 
 
-def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdict:
+def reconcile(at: Position, now: StreamState | None, lookup: EntryLookup) -> Verdict:
     """Judge a stream by a position that was taken in it.
 
     Return the verdict. Continuing at its position skips no new entry and repeats no known one; judging the stream
@@ -91,7 +91,7 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
     Args:
         at: the position.
         now: the current state; None: the key does not exist.
-        look: queried only if the position and the counts do not decide.
+        lookup: queried only if the position and the counts do not decide.
     """
     if now is None:
         if at.is_ended or at == Position(0, 0):
@@ -104,7 +104,7 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
         ended = replace(at, added=known, gone=at.gone + (lost or 0), snapshot=ENDED)
         return Verdict(What.DELETED, ended, lost)
     if at.is_ended:
-        verdict = reconcile(replace(at, snapshot=None), now, look)
+        verdict = reconcile(replace(at, snapshot=None), now, lookup)
         is_the_same = at.added is None or now.added is None or now.added >= at.added
         if not verdict.is_another_history or (verdict.what is What.ROLLED_BACK and is_the_same):
             return verdict  # it is back, as by a failover to a replica and back
@@ -112,33 +112,33 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
             0, now.removed, at.generation + 1, at.gone + (now.removed or 0), StreamSnapshot.of(now)
         )
         return Verdict(What.BEGUN_ANEW, start, 0)
-    if at.snapshot is not None and _contradicts(at.snapshot, at, now, look):
-        return _another_history(at, now, look)
+    if at.snapshot is not None and _contradicts(at.snapshot, at, now, lookup):
+        return _another_history(at, now, lookup)
     if now.last < at.id:
-        return _another_history(at, now, look)
+        return _another_history(at, now, lookup)
     if now.added is None or at.added is None:
         return Verdict(What.GOES_ON, at)
-    gone = _gone(at, at.added, now, now.added, look)
+    gone = _gone(at, at.added, now, now.added, lookup)
     if gone < 0:
-        return _another_history(at, now, look)
+        return _another_history(at, now, lookup)
     if gone == 0:
         return Verdict(What.GOES_ON, at)
     position = replace(at, added=at.added + gone, gone=at.gone + gone, snapshot=StreamSnapshot.of(now))
     return Verdict(What.GONE, position, gone)
 
 
-def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -> bool:
+def untouched(at: Position, end: Position, now: StreamState, lookup: EntryLookup) -> bool:
     """Return True if every entry planned between two positions certainly still exists."""
     snapshot = end.snapshot
-    if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, look):
+    if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, lookup):
         return False
     if now.removed == snapshot.removed:
         return True
     is_head_there = now.first is not None and now.first <= max(at.id, snapshot.first or 0)
-    return is_head_there and _is_trimmed_only(snapshot, at, now) and _is_there(end, now, look)
+    return is_head_there and _is_trimmed_only(snapshot, at, now) and _is_there(end, now, lookup)
 
 
-def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: StreamLook) -> bool:
+def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, lookup: EntryLookup) -> bool:
     """Return True if a stream in the earlier state cannot have reached the current one."""
     if _fell(snapshot.added, now.added) or _fell(snapshot.removed, now.removed):
         return True
@@ -153,31 +153,31 @@ def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look:
     if now.removed != snapshot.removed:
         return False
     # Nothing was removed since, so every entry that existed still does.
-    return not _is_there(at, now, look)
+    return not _is_there(at, now, lookup)
 
 
 def _fell(before: int | None, now: int | None) -> bool:
     return before is not None and now is not None and now < before
 
 
-def _gone(at: Position, accounted: int, now: StreamState, added: int, look: StreamLook) -> int:
+def _gone(at: Position, accounted: int, now: StreamState, added: int, lookup: EntryLookup) -> int:
     """Return the number of missing entries after a position; negative if there are more than were added."""
     unread = added - accounted
     if now.newest is None or now.newest <= at.id:
         return unread
     if now.first is None or now.first > at.id:
         return unread - now.length
-    return 0 if unread > 0 and _surely_none(at, now, look) else unread - look.count_after(at.id)
+    return 0 if unread > 0 and _surely_none(at, now, lookup) else unread - lookup.count_after(at.id)
 
 
-def _surely_none(at: Position, now: StreamState, look: StreamLook) -> bool:
+def _surely_none(at: Position, now: StreamState, lookup: EntryLookup) -> bool:
     """Return True if certainly nothing after the position was removed since, as far as the numbers show without counting."""
     snapshot = at.snapshot
     if snapshot is None:
         return False
     if now.removed == snapshot.removed:
         return True
-    return _is_trimmed_only(snapshot, at, now) and _is_there(at, now, look)
+    return _is_trimmed_only(snapshot, at, now) and _is_there(at, now, lookup)
 
 
 def _is_trimmed_only(snapshot: StreamSnapshot, at: Position, now: StreamState) -> bool:
@@ -191,29 +191,29 @@ def _is_trimmed_only(snapshot: StreamSnapshot, at: Position, now: StreamState) -
     return not now.groups if snapshot.first is None else now.first != snapshot.first
 
 
-def _is_there(at: Position, now: StreamState, look: StreamLook) -> bool:
+def _is_there(at: Position, now: StreamState, lookup: EntryLookup) -> bool:
     """Return True if the newest entry that was seen still exists, or none was seen."""
     newest = at.snapshot.newest if at.snapshot else None
     if newest is None or newest == now.newest:
         return True
     asked = entry_to_check(at, now)
-    return asked is not None and look.has(asked)
+    return asked is not None and lookup.has(asked)
 
 
-def _another_history(at: Position, now: StreamState, look: StreamLook) -> Verdict:
+def _another_history(at: Position, now: StreamState, lookup: EntryLookup) -> Verdict:
     removed = now.removed
-    if _is_recreated(at, now, look):
+    if _is_recreated(at, now, lookup):
         start = Position(0, removed, at.generation + 1, at.gone + (removed or 0), StreamSnapshot.of(now))
         return Verdict(What.RECREATED, start, None)
     behind = min(at.id, now.last)
-    added = None if now.added is None else now.added - _present_after(behind, now, look)
+    added = None if now.added is None else now.added - _present_after(behind, now, lookup)
     lost = None if added is None or at.added is None or at.added <= added else at.added - added
     return Verdict(
         What.ROLLED_BACK, replace(at, id=behind, added=added, snapshot=StreamSnapshot.of(now)), lost
     )
 
 
-def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
+def _is_recreated(at: Position, now: StreamState, lookup: EntryLookup) -> bool:
     """Return True if a stream with another history was created again; False if it was rolled back.
 
     This is certain only while nothing was removed from the stream. New entries usually have greater ids than the
@@ -232,20 +232,20 @@ def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
             return False  # it is not known
         if now.first > snapshot.first:
             return True  # the first entry that was seen was never in it
-        if look.has(snapshot.first):
+        if lookup.has(snapshot.first):
             return False
     if now.added is None or snapshot.removed is None:
         return True
     # Such an entry would precede the first one that was seen: at that time all earlier ones had been removed.
-    return now.added - _present_after(at.id, now, look) > snapshot.removed
+    return now.added - _present_after(at.id, now, lookup) > snapshot.removed
 
 
-def _present_after(stream_id: int, now: StreamState, look: StreamLook) -> int:
+def _present_after(stream_id: int, now: StreamState, lookup: EntryLookup) -> int:
     if now.newest is None or now.newest <= stream_id:
         return 0
     if now.first is None or now.first > stream_id:
         return now.length
-    return look.count_after(stream_id)
+    return lookup.count_after(stream_id)
 
 
 def check_entries(

@@ -1,4 +1,4 @@
-"""pipeline/source/judgement.py: each case by name, and random histories against a reader that knows all of them."""
+"""pipeline/source/loss_detection.py: each case by name, and random histories against a reader that knows all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.streams.stream_history import History, Version
 from support.thorough import examples
 
-from rillet.pipeline.source.judgement import Verdict, What, describe, entry_to_check, reconcile
+from rillet.pipeline.source.loss_detection import Verdict, What, describe, entry_to_check, reconcile
 from rillet.pipeline.source.packed_positions import pack, unpack
 from rillet.pipeline.source.positions import Position, StreamSnapshot
 
