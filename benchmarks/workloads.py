@@ -54,10 +54,9 @@ def entry_id(number: int) -> bytes:
     return b"%d-0" % (_FIRST_MS + number)
 
 
-def entries(count: int, key: str = "s") -> Iterator[bytes]:
+def entries(count: int) -> Iterator[bytes]:
     """The XADDs that make the prepared stream."""
-    tail = encode("XADD", key, "{}", *FIELDS).split(b"$2\r\n{}")
-    return (b"$15\r\n".join((tail[0], entry_id(number) + tail[1])) for number in range(count))
+    return (encode("XADD", "s", entry_id(number), *FIELDS) for number in range(count))
 
 
 def nothing(server: Server) -> None:
