@@ -6,10 +6,11 @@ import json
 import random
 import resource
 import time
+from collections import defaultdict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY, benchmark
+from loads import MANY, Benchmark
 from results import Figure
 from servers import PROGRAMS, Connection, Server, encode
 from workloads import deliver_all, entries, entry_id
@@ -29,7 +30,7 @@ def memory(count: int, *, packed: bool) -> Iterator[Figure]:
     Those of entries twice: as they were just written, and (``packed``; it takes a while) once Rillet has packed all but
     the newest.
     """
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = defaultdict(dict)
     for program in PROGRAMS:
         empty: dict[str, int] = {}
         with ExitStack() as running:
@@ -38,13 +39,13 @@ def memory(count: int, *, packed: bool) -> Iterator[Figure]:
                 empty[name] = server.resident_bytes()
                 server.control.feed(_ENTRIES[name](count))
                 written = server.resident_bytes() - empty[name]
-                found.setdefault(f"{name}, just written", {})[program] = written / count
+                found[f"{name}, just written"][program] = written / count
             if packed:
                 if program == "rillet":
                     time.sleep(_PACKING_BEGINS)
                 for name, server in servers.items():
-                    found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
-        found.setdefault("pending entry", {})[program] = _pending_entry(program, count)
+                    found[name][program] = (server.settled_bytes() - empty[name]) / count
+        found["pending entry"][program] = _pending_entry(program, count)
     for name, servers in found.items():
         yield Figure(f"memory per {name}, {count:,} of them", "bytes", servers)
 
@@ -93,31 +94,24 @@ def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
         wanted = hard - _FILES_BESIDE
     # The server inherits the limit.
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + _FILES_BESIDE), hard))
-    size: dict[str, float] = {}
-    alone: dict[str, float] = {}
-    beside: dict[str, float] = {}
-    idle: dict[str, float] = {}
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for program in PROGRAMS:
         with Server(program, "--maxclients", str(wanted + _FILES_BESIDE // 2)) as server:
-            ping = benchmark("PING")
-            alone[program] = _cost(server, ping, seconds)
+            ping = Benchmark("PING")
+            found["PING without idle connections", "CPU µs"][program] = (
+                ping.run(server, MANY, seconds).cost * 1e6
+            )
             before = server.settled_bytes()
-            connections = [Connection(server.port) for _ in range(wanted)]
+            server.kept = connections = [Connection(server.port) for _ in range(wanted)]
             for connection in connections:
                 connection.call("PING")
-            size[program] = (server.settled_bytes() - before) / wanted
+            size = (server.settled_bytes() - before) / wanted
+            found[f"memory per connection, {wanted:,} idle", "bytes"][program] = size
             used, begun = server.cpu_seconds(), time.monotonic()
             time.sleep(_IDLE_SECONDS)
-            idle[program] = (server.cpu_seconds() - used) / (time.monotonic() - begun) * 1000
-            beside[program] = _cost(server, ping, seconds)
-            for connection in connections:
-                connection.close()
-    yield Figure(f"memory per connection, {wanted:,} idle", "bytes", size)
-    yield Figure(f"{wanted:,} idle connections", "CPU ms a second", idle)
-    yield Figure(f"PING beside {wanted:,} idle connections", "CPU µs", beside)
-    yield Figure("PING without them", "CPU µs", alone)
-
-
-def _cost(server: Server, run: object, seconds: float) -> float:
-    sample = run(server, MANY, seconds)  # type: ignore[operator]
-    return sample.cpu / sample.requests * 1e6
+            idle = (server.cpu_seconds() - used) / (time.monotonic() - begun) * 1000
+            found[f"{wanted:,} idle connections", "CPU ms a second"][program] = idle
+            beside = ping.run(server, MANY, seconds).cost * 1e6
+            found[f"PING beside {wanted:,} idle connections", "CPU µs"][program] = beside
+    for (name, unit), servers in found.items():
+        yield Figure(name, unit, servers)

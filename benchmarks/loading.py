@@ -9,15 +9,16 @@ starts less the least of those without data.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from servers import LABELS, LOAD_CORE, Server, binary, encode, machine, matches, pin
+from servers import LABELS, LOAD_CORE, Server, alternate, binary, encode, machine, matches, pin
+from tables import Table, options
 from workloads import entries as xadds
 from workloads import entry_id
 
@@ -41,24 +42,21 @@ _STARTS: Final = 5
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="only files whose names contain one of these")
-    parser.add_argument("--quick", action="store_true", help="100,000 entries")
+    parser = options(__doc__, "names", "--quick")
     parser.add_argument("--entries", type=int, help="entries in each file (1,000,000)")
     asked = parser.parse_args()
     entries = asked.entries or (100_000 if asked.quick else 1_000_000)
     pin(LOAD_CORE)
     programs = [name for name in _PROGRAMS if binary(name)]
     labels = " | ".join(LABELS[name] for name in programs)
-    print(f"{machine()}\n\n| load of {entries:,} entries, seconds of processor time | {labels} |")
-    print(f"| --- |{' ---: |' * len(programs)}")
-    kinds = {"AOF": _AOF, "RDB": ("--rdbcompression", "no")}
-    for kind, flags in kinds.items():
+    print(f"{machine()}\n")
+    table = Table(f"load of {entries:,} entries, seconds of processor time | {labels}")
+    for kind, flags in {"AOF": _AOF, "RDB": ("--rdbcompression", "no")}.items():
         with ExitStack() as stack:
             servers = [stack.enter_context(Server(name, *flags)) for name in programs]
             for server in servers:
                 server.unpin()
-            empty = _least_user_seconds(servers)
+            empty = _least_seconds(servers)
             for name, life in _READS.items():
                 title = f"{kind}: {name}"
                 if kind == "RDB" and any(life[1:]):
@@ -73,10 +71,9 @@ def main() -> None:
                         shutil.rmtree(server.folder / written.name, ignore_errors=True)
                         copy(written, server.folder / written.name)
                         server.start()
-                used = _least_user_seconds(servers)
+                used = _least_seconds(servers)
                 assert all(server.control.call("XLEN", "s") == entries for server in servers)
-                cells = [f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)]
-                print(f"| {title} | {' | '.join(cells)} |", flush=True)
+                table.add(title, *[f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)])
 
 
 def _write(folder: Path, entries: int, count: int, acknowledged: int, in_turn: bool, *, kind: str) -> Path:
@@ -109,15 +106,15 @@ def _reads(entries: int, count: int, acknowledged: int) -> Iterator[bytes]:
                 yield encode("XACK", "s", "g", *map(entry_id, range(at, at + acknowledged)))
 
 
-def _least_user_seconds(servers: list[Server]) -> list[float]:
+def _least_seconds(servers: list[Server]) -> list[float]:
     """What each has used when its data is there, in one of several starts in turn."""
-    rounds: list[list[float]] = []
-    for _ in range(_STARTS):
-        rounds.append([])
-        for server in servers:
-            server.restart()
-            rounds[-1].append(server.cpu_seconds())
-    return [min(of_one) for of_one in zip(*rounds, strict=True)]
+    ways = {server.program: partial(_load, server) for server in servers}
+    return [min(each) for each in alternate(_STARTS, ways).values()]
+
+
+def _load(server: Server) -> float:
+    server.restart()
+    return server.cpu_seconds()
 
 
 if __name__ == "__main__":

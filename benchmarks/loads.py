@@ -6,18 +6,17 @@ import csv
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle
 from statistics import quantiles
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 from hiredis import Reader
-from servers import LOAD_CORE, Connection, Server, binary, pin
+from servers import LOAD_CORE, Connection, Server, binary, encode, pin
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-
-    Run: TypeAlias = Callable[[Server, "Mode", float], "Sample"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,17 @@ MODES: Final = (ONE, MANY, PIPED)
 class Sample:
     """One run: requests, seconds, seconds of the server's processor (all, and in user mode); p50 and p99 in milliseconds."""
 
-    requests: int
-    seconds: float
-    cpu: float
-    user: float
-    p50: float
-    p99: float
+    requests: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+    user: float = 0.0
+    p50: float = 0.0
+    p99: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """Seconds of the server's processor for one request."""
+        return max(self.cpu, 1e-9) / self.requests
 
     def plus(self, more: Sample) -> Sample:
         """Both runs as one; percentiles are weighted by requests, so that they are near enough, not exact."""
@@ -62,18 +66,17 @@ class Sample:
         )
 
 
-_NONE: Final = Sample(0, 0.0, 0.0, 0.0, 0.0, 0.0)
+class Load(Protocol):
+    """What is sent, and what is done before each run of it."""
 
+    def run(self, server: Server, mode: Mode, seconds: float) -> Sample:
+        """Send it for about so many seconds."""
 
-def by_turns(
-    run: Run, servers: list[Server], mode: Mode, rounds: int, seconds: float
-) -> dict[str, list[Sample]]:
-    """Run a load on all servers in each round, every other round in reverse; samples by the server's program."""
-    samples: dict[str, list[Sample]] = {server.program: [] for server in servers}
-    for turn in range(rounds):
-        for server in servers if turn % 2 == 0 else reversed(servers):
-            samples[server.program].append(run(server, mode, seconds))
-    return samples
+    def requests(self, mode: Mode) -> list[bytes]:
+        """The encoded requests of a run."""
+
+    def reset(self, server: Server) -> None:
+        """Make again what a run has used up."""
 
 
 def percentiles(seconds: list[float]) -> tuple[float, float]:
@@ -82,153 +85,144 @@ def percentiles(seconds: list[float]) -> tuple[float, float]:
     return cuts[49] * 1000, cuts[98] * 1000
 
 
-def benchmark(
-    *words: str,
-    before: tuple[tuple[str, ...], ...] = (),
-    at_most: int = 10_000_000,
-    keys: int = 0,
-    value: bytes | None = None,
-) -> Run:
+class Benchmark:
     """Load from redis-benchmark: one command line again and again.
 
-    `before` are commands sent ahead of each run, `at_most` is how many requests the data is good for, `keys` how many
-    values `__rand_int__` takes, `value` the last argument where it is too long for a command line.
+    Args:
+        line: the command.
+        more: more words of it, which may have spaces.
+        before: commands sent ahead of each run.
+        at_most: how many requests the data is good for.
+        keys: how many values `__rand_int__` takes.
+        value: the last argument where it is too long for a command line.
     """
-    rates: dict[tuple[int, Mode], float] = {}
-    bench = _RedisBenchmark(words, keys, value)
 
-    def run(server: Server, mode: Mode, seconds: float) -> Sample:
-        def part(requests: int) -> Sample:
-            for line in before:
-                server.control.call(*line)
-            return bench.run(server, mode, requests)
-
-        rate = rates.get((server.pid, mode))
-        if rate is None:
-            few = min(at_most, 400 * mode.pipeline if value is None else 100)
-            # Rillet imports a family of commands at its first one, which says nothing about its rate.
-            part(few)
-            first = part(few)
-            rate = rates[server.pid, mode] = first.requests / first.seconds
-        requests = max(int(rate * seconds), 2 * mode.clients * mode.pipeline)
-        total = _NONE
-        # A short supply of data is used up and made again until there was enough.
-        while total.requests < requests * 0.9:
-            total = total.plus(part(min(at_most, requests - total.requests)))
-        return total
-
-    return run
-
-
-class _RedisBenchmark:
-    """One command line of redis-benchmark."""
-
-    def __init__(self, words: tuple[str, ...], keys: int = 0, value: bytes | None = None) -> None:
-        self._words = words if value is None else ("-x", *words)
+    def __init__(
+        self,
+        line: str,
+        *more: str,
+        before: tuple[str, ...] = (),
+        at_most: int = 10_000_000,
+        keys: int = 0,
+        value: bytes = b"",
+    ) -> None:
+        self._words = (*line.split(), *more)
+        self._before = before
+        self._at_most = at_most
         self._keys = keys
         self._value = value
+        self._rates: dict[tuple[int, Mode], float] = {}
 
-    def run(self, server: Server, mode: Mode, requests: int) -> Sample:
+    def requests(self, mode: Mode) -> list[bytes]:
+        value = [self._value] if self._value else []
+        return [encode(*self._words, *value)] * (400 * mode.pipeline)
+
+    def reset(self, server: Server) -> None:
+        for line in self._before:
+            server.control.call(*line.split())
+
+    def run(self, server: Server, mode: Mode, seconds: float) -> Sample:
+        rate = self._rates.get((server.pid, mode))
+        if rate is None:
+            few = min(self._at_most, 100 if self._value else 400 * mode.pipeline)
+            # Rillet imports a family of commands at its first one, which says nothing about its rate.
+            self._part(server, mode, few)
+            first = self._part(server, mode, few)
+            rate = self._rates[server.pid, mode] = first.requests / first.seconds
+        requests = max(int(rate * seconds), 2 * mode.clients * mode.pipeline)
+        total = Sample()
+        # A short supply of data is used up and made again until there was enough.
+        while total.requests < requests * 0.9:
+            total = total.plus(self._part(server, mode, min(self._at_most, requests - total.requests)))
+        return total
+
+    def _part(self, server: Server, mode: Mode, requests: int) -> Sample:
         """One run; the processor time of connecting so many clients (and of one PING each) is taken out."""
-        cost = _connecting.get((server.pid, mode.clients))
-        if cost is None:
-            bare = Mode(mode.name, mode.clients, 1)
-            ping = _RedisBenchmark(("PING",))
-            pings = [ping.start(server, bare, mode.clients) for _ in range(3)]
-            cost = min(each.cpu for each in pings), min(each.user for each in pings)
-            _connecting[server.pid, mode.clients] = cost
-        run = self.start(server, mode, requests)
-        cpu, user = max(run.cpu - cost[0], 0.0), max(run.user - cost[1], 0.0)
+        self.reset(server)
+        connecting = _connecting(server, mode.clients)
+        run = self.send(server, mode, requests)
+        cpu, user = max(run.cpu - connecting.cpu, 0.0), max(run.user - connecting.user, 0.0)
         return Sample(run.requests, run.seconds, cpu, user, run.p50, run.p99)
 
-    def start(self, server: Server, mode: Mode, requests: int) -> Sample:
+    def send(self, server: Server, mode: Mode, requests: int) -> Sample:
         """One run as it is."""
-        program = binary("redis-benchmark")
-        assert program is not None
         requests = max(requests // mode.pipeline, 1) * mode.pipeline
-        flags = f"-h 127.0.0.1 -p {server.load_port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
+        flags = f"-p {server.load_port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
         flags += ["--tls", "--insecure"] if server.load_port != server.port else []
         flags += ["-r", str(self._keys)] if self._keys else []
+        flags += ["-x"] if self._value else []
         before, user = server.cpu_seconds(), server.user_seconds()
         done = subprocess.run(
-            [program, *flags, *self._words],
-            input=self._value or b"",
+            [str(binary("redis-benchmark")), *flags, *self._words],
+            input=self._value,
             capture_output=True,
             timeout=120,
             check=False,
             preexec_fn=lambda: pin(LOAD_CORE),
         )
-        cpu = server.cpu_seconds() - before
+        cpu, user = server.cpu_seconds() - before, server.user_seconds() - user
         lines = list(csv.reader(done.stdout.decode(errors="replace").splitlines()))
         if done.returncode or len(lines) < 2:
             raise SystemExit(f"redis-benchmark failed at {server.program}: {done.stdout!r}{done.stderr!r}")
         # "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",…
         _, rate, _, _, p50, _, p99, *_ = lines[-1]
-        user = server.user_seconds() - user
         return Sample(requests, requests / float(rate), cpu, user, float(p50), float(p99))
 
 
-_connecting: dict[tuple[int, int], tuple[float, float]] = {}
+@cache
+def _connecting(server: Server, clients: int) -> Sample:
+    """The cheapest of three runs of connecting so many clients, which send a PING each."""
+    pings = [Benchmark("PING").send(server, Mode("", clients, 1), clients) for _ in range(3)]
+    return min(pings, key=lambda each: each.cpu)
 
 
-def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object], *, steps: int = 1) -> Run:
-    """Load from here: encoded requests whose replies are all of one length.
+class WhileOthersConnect(Benchmark):
+    """The same while ten others connect, send a PING and leave, without pause; the server's time has both in it."""
 
-    With ``steps`` each client goes through so many requests again and again, and the replies of one step are of one
-    length. A request may be several commands that belong together. All clients send, then all wait for their replies, so that
-    the server finds many of them ready at once; a reply's time counts until we have come to read it.
-    """
-    encoded: dict[Mode, list[bytes]] = {}
-
-    def run(server: Server, mode: Mode, seconds: float) -> Sample:
-        if mode not in encoded:
-            encoded[mode] = requests(mode)
-        total = _NONE
-        connections = [Connection(server.port) for _ in range(mode.clients)]
-        sockets = [connection.socket for connection in connections]
-        until = time.monotonic() + seconds
-        while not total.requests or (total.seconds < seconds and time.monotonic() < until):
-            reset(server)
-            firsts = encoded[mode][: steps * mode.clients : mode.clients]
-            sizes = [_reply_size(sockets[0], request) for request in firsts]
-            total = total.plus(_lock_step(server, sockets, encoded[mode], mode.pipeline, sizes, seconds))
-        for connection in connections:
-            connection.close()
-        return total
-
-    return run
-
-
-def beside(others: int, run: Run) -> Run:
-    """The same load while so many other clients are connected that send nothing."""
-
-    def run_beside(server: Server, mode: Mode, seconds: float) -> Sample:
-        connections = [Connection(server.port) for _ in range(others)]
-        try:
-            return run(server, mode, seconds)
-        finally:
-            for connection in connections:
-                connection.close()
-
-    return run_beside
-
-
-def while_others_connect(run: Run) -> Run:
-    """The same load while ten others connect, send a PING and leave, without pause; the server's time has both in it."""
-
-    def run_beside(server: Server, mode: Mode, seconds: float) -> Sample:
-        program = binary("redis-benchmark")
-        assert program is not None
-        flags = f"-h 127.0.0.1 -p {server.port} -c 10 -k 0 -n 1000000000 -q PING".split()
+    def run(self, server: Server, mode: Mode, seconds: float) -> Sample:
+        flags = f"-p {server.port} -c 10 -k 0 -n 1000000000 -q PING".split()
         # On the core of the load, where this process is.
-        others = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        others = subprocess.Popen([str(binary("redis-benchmark")), *flags], stdout=subprocess.DEVNULL)
         try:
-            return run(server, mode, seconds)
+            return super().run(server, mode, seconds)
         finally:
             others.kill()
             others.wait()
 
-    return run_beside
+
+class Own:
+    """Load from here: encoded requests whose replies are all of one length.
+
+    All clients send, then all wait for their replies, so that the server finds many of them ready at once; a reply's time
+    counts until we have come to read it. A request may be several commands that belong together.
+
+    Args:
+        requests: makes them for a mode.
+        reset: makes again what they use up.
+        steps: each client goes through so many requests again and again, and the replies of one step are of one length.
+    """
+
+    def __init__(
+        self, requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object], *, steps: int = 1
+    ) -> None:
+        self.requests = cache(requests)
+        self.reset = reset
+        self._steps = steps
+
+    def run(self, server: Server, mode: Mode, seconds: float) -> Sample:
+        requests = self.requests(mode)
+        total = Sample()
+        connections = [Connection(server.port) for _ in range(mode.clients)]
+        sockets = [connection.socket for connection in connections]
+        until = time.monotonic() + seconds
+        while not total.requests or (total.seconds < seconds and time.monotonic() < until):
+            self.reset(server)
+            firsts = requests[: self._steps * mode.clients : mode.clients]
+            sizes = [_reply_size(sockets[0], request) for request in firsts]
+            total = total.plus(_lock_step(server, sockets, requests, mode.pipeline, sizes, seconds))
+        for connection in connections:
+            connection.close()
+        return total
 
 
 def _reply_size(sock: socket.socket, request: bytes) -> int:

@@ -9,18 +9,16 @@ proxy's processor time includes what the kernel does for its two sockets.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import redis
-from results import put_into
-from servers import Server, cpu_seconds
+from servers import Connection, Server, alternate, cpu_seconds, encode
+from tables import Table, options, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,13 +69,12 @@ def pipeline(port: int) -> Callable[[], int]:
 
 def raw(port: int) -> Callable[[], int]:
     """Return a round of GETs that costs the client next to nothing."""
-    one = socket.create_connection(("127.0.0.1", port))
-    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection, request = Connection(port), encode("GET", "k")
 
     def run() -> int:
         for _ in range(GETS):
-            one.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
-            one.recv(100)
+            connection.socket.sendall(request)
+            connection.socket.recv(100)
         return GETS
 
     return run
@@ -86,40 +83,33 @@ def raw(port: int) -> Callable[[], int]:
 ROWS = {"GET of redis-py": get, "pipeline of 100 GETs of redis-py": pipeline, "GET of raw bytes": raw}
 
 
+def timed(run: Callable[[], int], pid: int) -> tuple[float, float]:
+    """Return microseconds of an operation: by the clock, and of the proxy's processor."""
+    cpu, begun = cpu_seconds(pid), time.perf_counter()
+    count = run()
+    return (time.perf_counter() - begun) / count * 1e6, (cpu_seconds(pid) - cpu) / count * 1e6
+
+
 def main() -> None:
     """Print the table, or put it into a page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "--markdown", rounds=40)
     parser.add_argument("--server", default="redis-8.10")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--markdown", type=Path)
-    options = parser.parse_args()
-    lines = [
-        "| | direct | through a proxy | ratio | the proxy's processor time |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    with Server(options.server) as server, proxying(server.port) as (pid, proxied):
-        redis.Redis(port=server.port).set("k", "v" * 10)
+    asked = parser.parse_args()
+    table = Table(" | direct | through a proxy | ratio | the proxy's processor time")
+    with Server(asked.server) as server, proxying(server.port) as (pid, proxied):
+        server.control.call("SET", "k", "v" * 10)
         for name, make in ROWS.items():
-            runs = make(server.port), make(proxied)
-            least = [float("inf")] * 3
-            for _ in range(options.rounds):
-                for at, run in enumerate(runs):
-                    cpu, begun = cpu_seconds(pid), time.perf_counter()
-                    count = run()
-                    least[at] = min(least[at], (time.perf_counter() - begun) / count * 1e6)
-                    if at:
-                        least[2] = min(least[2], (cpu_seconds(pid) - cpu) / count * 1e6)
-            direct, through, work = least
-            lines.append(
-                f"| {name} | {direct:.0f} µs | {through:.0f} µs | {through / direct:.2f} | {work:.0f} µs |"
+            ways = {
+                "direct": partial(timed, make(server.port), pid),
+                "through": partial(timed, make(proxied), pid),
+            }
+            rounds = alternate(asked.rounds, ways)
+            direct, _ = map(min, zip(*rounds["direct"], strict=True))
+            through, work = map(min, zip(*rounds["through"], strict=True))
+            table.add(
+                name, f"{direct:.0f} µs", f"{through:.0f} µs", f"{through / direct:.2f}", f"{work:.0f} µs"
             )
-    table = "\n".join(lines) + "\n"
-    print(table)
-    if options.markdown is not None:
-        text = options.markdown.read_text(encoding="utf-8")
-        options.markdown.write_text(put_into(text, "proxied", table), encoding="utf-8")
+    publish(asked.markdown, "proxied", table.text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import hiredis
 
@@ -25,8 +25,9 @@ from support.tls import flags as tls_flags
 from support.tls import make_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+Found = TypeVar("Found")
 LABELS: Final = {
     "rillet": "Rillet",
     "redis-server": "Redis",
@@ -34,7 +35,7 @@ LABELS: Final = {
     "valkey-server": "Valkey",
 }
 PROGRAMS: Final = tuple(LABELS)
-SECURE_PROGRAMS: Final = ("rillet", "redis-server")  # the others are built without TLS
+WITHOUT_TLS: Final = ("redis-8.10", "valkey-server")
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
 # The tests' names of them: RILLET_PEER_REDIS810 chooses another program.
@@ -58,6 +59,15 @@ def binary(name: str) -> str | None:
 def matches(name: str, words: list[str]) -> bool:
     """Whether a name contains one of the words that were asked for; all match where there are none."""
     return not words or any(word.lower() in name.lower() for word in words)
+
+
+def alternate(rounds: int, ways: Mapping[str, Callable[[], Found]]) -> dict[str, list[Found]]:
+    """Do something in each of several ways, in each round, every other round in reverse; return what each has found."""
+    found: dict[str, list[Found]] = {name: [] for name in ways}
+    for turn in range(rounds):
+        for name in ways if turn % 2 == 0 else reversed(list(ways)):
+            found[name].append(ways[name]())
+    return found
 
 
 def require(*names: str) -> None:

@@ -10,21 +10,21 @@ caches. It is that of the whole process, interpreter included, until the reply t
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Final
 
-from results import Figure, put_into
-from servers import LOAD_CORE, PROGRAMS, Server, encode, machine, pin, require, version
+from servers import LOAD_CORE, Server, alternate, encode, machine, pin, require, version
+from tables import Table, options, publish
 from workloads import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 _ROOT: Final = Path(__file__).parent.parent
 _FAKEREDIS: Final = "fakeredis[lua]==2.40.0"
@@ -45,18 +45,6 @@ _NAMES: Final = {
 }
 _IDLE_SECONDS: Final = 5.0
 _COUNT: Final = 50_000  # commands of each kind
-
-
-def start_up(rounds: int) -> Iterator[Figure]:
-    """From the start of the process to the first PONG, by turns."""
-    taken: dict[str, list[float]] = {program: [] for program in PROGRAMS}
-    for _ in range(rounds):
-        for program in PROGRAMS:
-            begun = time.perf_counter()
-            with Server(program) as server:
-                server.control.call("PING")
-                taken[program].append((time.perf_counter() - begun) * 1000)
-    yield Figure("start-up", "ms", {name: median(each) for name, each in taken.items()})
 
 
 def install_fakeredis() -> None:
@@ -87,25 +75,23 @@ def measured(program: str) -> tuple[float, float, int, float]:
 
 def table(rounds: int) -> str:
     """Return the table of all servers: medians of the rounds, in which they take turns."""
-    found: dict[str, list[tuple[float, float, int, float]]] = {program: [] for program in _NAMES}
     for program in _NAMES:
         with Server(program):
             pass  # its files are in the caches, and the bytecode of Python is written
-    for _ in range(rounds):
-        for program in _NAMES:
-            found[program].append(measured(program))
-    lines = [
-        f"{time.strftime('%Y-%m-%d')}, {machine()}; medians of {rounds} starts.\n",
-        "| | processor time to the first PONG | wall time | idle memory | processor time while idle |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    found = alternate(rounds, {program: partial(measured, program) for program in _NAMES})
+    print(head := f"{time.strftime('%Y-%m-%d')}, {machine()}; medians of {rounds} starts.\n")
+    made = Table(" | processor time to the first PONG | wall time | idle memory | processor time while idle")
     for program, rows in found.items():
         cpu, wall, idle_bytes, idle = (median(column) for column in zip(*rows, strict=True))
         number = _FAKEREDIS.rpartition("=")[2] if program == "fakeredis" else version(program)
-        lines.append(
-            f"| {_NAMES[program]} {number} | {cpu:.0f} ms | {wall:.0f} ms | {idle_bytes / 2**20:.1f} MiB | {idle:.2f} ms/s |"
+        made.add(
+            f"{_NAMES[program]} {number}",
+            f"{cpu:.0f} ms",
+            f"{wall:.0f} ms",
+            f"{idle_bytes / 2**20:.1f} MiB",
+            f"{idle:.2f} ms/s",
         )
-    return "\n".join(lines) + "\n"
+    return f"{head}\n{made.text}"
 
 
 def costs_on(program: str) -> dict[str, float]:
@@ -133,25 +119,21 @@ def costs_on(program: str) -> dict[str, float]:
 
 def table_of_pythons(programs: dict[str, str], rounds: int) -> str:
     """Return the table: a row for each figure, a column for each Python."""
-    rows: dict[str, dict[str, list[float]]] = {}
     for program in programs.values():
         costs_on(program)  # compiles the modules
-    for _ in range(rounds):
-        for python, program in programs.items():
-            for name, value in costs_on(program).items():
-                rows.setdefault(name, {}).setdefault(python, []).append(value)
-    lines = [
-        f"{time.strftime('%Y-%m-%d')}, {machine().partition(', Python')[0]}; medians of {rounds} rounds.\n",
-        f"| | {' | '.join(f'Python {python}' for python in programs)} |",
-        f"| --- |{' ---: |' * len(programs)}",
-    ]
-    for name, values in rows.items():
-        cells = " | ".join(f"{median(values[python]):.1f}" for python in programs)
-        lines.append(f"| {name} | {cells} |")
-    costs = [[median(values[python]) for python in programs] for name, values in rows.items() if "µs" in name]
-    mean = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
-    lines.append(f"| all commands, mean of the ratios | {' | '.join(f'{each:.2f}' for each in mean)} |")
-    return "\n".join(lines) + "\n"
+    found = alternate(rounds, {python: partial(costs_on, program) for python, program in programs.items()})
+    where = machine().partition(", Python")[0]
+    print(head := f"{time.strftime('%Y-%m-%d')}, {where}; medians of {rounds} rounds.\n")
+    made = Table(f" | {' | '.join(f'Python {python}' for python in programs)}")
+    costs: list[list[float]] = []
+    for name in found[next(iter(programs))][0]:
+        values = [median(each[name] for each in found[python]) for python in programs]
+        made.add(name, *[f"{value:.1f}" for value in values])
+        if "µs" in name:
+            costs.append(values)
+    means = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
+    made.add("all commands, mean of the ratios", *[f"{each:.2f}" for each in means])
+    return f"{head}\n{made.text}"
 
 
 def installed_pythons() -> dict[str, str]:
@@ -164,23 +146,17 @@ def installed_pythons() -> dict[str, str]:
 
 def main() -> None:
     """Print the table, and put it into a page between its markers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser = options(__doc__, "--markdown", rounds=9)
     parser.add_argument("--pythons", action="store_true", help="Rillet on each Python instead")
-    parser.add_argument("--markdown", type=Path, help="the page with the markers of this table")
     asked = parser.parse_args()
     require("rillet", "redis-server", "redis-8.10", "valkey-server")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds compiled modules, as everywhere
     pin(LOAD_CORE)
     if asked.pythons:
-        name, text = "pythons", table_of_pythons(installed_pythons(), asked.rounds)
+        publish(asked.markdown, "pythons", table_of_pythons(installed_pythons(), asked.rounds))
     else:
         install_fakeredis()
-        name, text = "starting", table(asked.rounds)
-    print(text)
-    if asked.markdown:
-        page = asked.markdown.read_text(encoding="utf-8")
-        asked.markdown.write_text(put_into(page, name, text), encoding="utf-8")
+        publish(asked.markdown, "starting", table(asked.rounds))
 
 
 if __name__ == "__main__":

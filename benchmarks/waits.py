@@ -15,7 +15,6 @@ machine's doing, not the server's; `in_process.py --profile` shows what the work
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 import multiprocessing
@@ -25,10 +24,11 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY, PIPED, benchmark, percentiles
+from loads import MANY, PIPED, Benchmark, Mode, percentiles
 from results import Figure
 from scaling_cases import variadic
 from servers import (
@@ -37,6 +37,7 @@ from servers import (
     PROGRAMS,
     Connection,
     Server,
+    alternate,
     cpu_seconds,
     encode,
     machine,
@@ -45,7 +46,8 @@ from servers import (
     require,
     versions,
 )
-from workloads import FIELDS, deliver_all, entries, entry_id
+from tables import Table, options
+from workloads import ADD, ENTRY, NEW, entry_id, fill, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,22 +126,13 @@ def _probe(port: int, pid: int, pipe: Pipe) -> None:
 # What there is
 
 
-def _stream(server: Server, n: int) -> None:
-    server.control.feed(entries(n))
-
-
-def _group(server: Server, n: int) -> None:
-    _stream(server, n)
-    deliver_all(server, n)
-
-
 def _group_of_two(server: Server, n: int) -> None:
-    _group(server, n)
+    pending(server, n)
     server.control.call("XCLAIM", "s", "g", "d", 0, *map(entry_id, range(0, n, 100)))
 
 
 def _group_new(server: Server, n: int) -> None:
-    _stream(server, n)
+    fill(server, n)
     server.control.call("XGROUP", "CREATE", "s", "g", "0")
 
 
@@ -159,31 +152,24 @@ def _nothing(_server: Server, _n: int) -> None:
 # What is done
 
 
-def _call(*words: object) -> Callable[[Server, int], object]:
-    return lambda server, _: server.control.call(*words)
+def _call(line: str) -> Callable[[Server, int], object]:
+    return lambda server, _: server.control.call(*line.split())
 
 
-def _scattered(*words: str) -> Callable[[Server, int], object]:
-    """A command with DELREF and the IDs of 10,000 entries from all over the stream."""
+def _scattered(line: str) -> Callable[[Server, int], object]:
+    """A command with the IDs of 10,000 entries from all over the stream."""
     return lambda server, n: server.control.call(
-        *words, "DELREF", "IDS", 10_000, *map(entry_id, range(0, n, n // 10_000))
+        *line.split(), 10_000, *map(entry_id, range(0, n, n // 10_000))
     )
 
 
-def _load(mode: object, *words: str) -> Callable[[Server, int], object]:
+def _load(mode: Mode, line: str) -> Callable[[Server, int], object]:
     """N requests of redis-benchmark."""
-    run = benchmark(*words)
-
-    def act(server: Server, n: int) -> None:
-        rest = n
-        while rest > 0:
-            rest -= run(server, mode, 1.0).requests  # type: ignore[arg-type]
-
-    return act
+    return lambda server, n: Benchmark(line).send(server, mode, n)
 
 
-def _reads(*words: str, at_most: int = 10_000_000) -> Callable[[Server, int], object]:
-    return lambda server, _: benchmark(*words, at_most=at_most)(server, MANY, _SECONDS)
+def _reads(line: str, at_most: int = 10_000_000) -> Callable[[Server, int], object]:
+    return lambda server, _: Benchmark(line, at_most=at_most).run(server, MANY, _SECONDS)
 
 
 def _until_empty(server: Server, _n: int) -> None:
@@ -204,11 +190,11 @@ def _transaction(server: Server, _n: int) -> None:
     )
 
 
-def _background(*words: str, field: bytes) -> Callable[[Server, int], None]:
+def _background(command: str, field: bytes) -> Callable[[Server, int], None]:
     """A command that goes on in the background until INFO says that it is done."""
 
     def act(server: Server, _n: int) -> None:
-        server.control.call(*words)
+        server.control.call(command)
         while field + b":0" not in bytes(server.control.call("INFO", "persistence")):  # type: ignore[call-overload]
             time.sleep(0.05)
 
@@ -226,7 +212,7 @@ def _connect(server: Server, *, secure: bool) -> socket.socket:
     return context.wrap_socket(plain)
 
 
-def _send_without_pause(server: Server, request: bytes, *, reads: bool, secure: bool) -> None:
+def _send_without_pause(server: Server, *, request: bytes, reads: bool, secure: bool) -> None:
     pin(LOAD_CORE)
     sock = _connect(server, secure=secure)
     sock.setblocking(False)
@@ -246,115 +232,93 @@ def _send_without_pause(server: Server, request: bytes, *, reads: bool, secure: 
     sock.close()
 
 
-def _greedy(*words: object) -> Iterator[Operation]:
+def _greedy(line: str) -> Iterator[Operation]:
     """One client sends a request without pause, reads the replies or does not, by TLS or without."""
+    request = encode(*line.split())
     for reads, secure in ((True, False), (False, False), (True, True), (False, True)):
+        send = partial(_send_without_pause, request=request, reads=reads, secure=secure)
+        name = f"greedy {line.split(maxsplit=1)[0]}{', TLS' * secure}{', replies not read' * (not reads)}"
+        yield Operation(name, _thousand, partial(_in_a_process, send), secure=secure)
 
-        def act(server: Server, _: int, *, reads: bool = reads, secure: bool = secure) -> None:
-            process = multiprocessing.get_context("fork").Process(
-                target=_send_without_pause,
-                args=(server, encode(*words)),
-                kwargs={"reads": reads, "secure": secure},
-            )
-            process.start()
-            process.join()
 
-        name = f"greedy {' '.join(map(str, words[:1]))}{', TLS' * secure}{', replies not read' * (not reads)}"
-        yield Operation(name, _thousand, act, secure=secure)
+def _in_a_process(send: Callable[[Server], None], server: Server, _n: int) -> None:
+    process = multiprocessing.get_context("fork").Process(target=send, args=(server,))
+    process.start()
+    process.join()
 
 
 def _thousand(server: Server, _n: int) -> None:
-    server.control.feed(entries(1000))
+    fill(server, 1000)
 
 
+_newer: Final = partial(Operation, prepare=pending, is_new=True)
 _KEYS: Final = _elements("MSET", "key:{} value")
 _HASH: Final = _elements("HSET h", "f{} v{}")
 _SORTED: Final = _elements("ZADD z", "{} m{}")
-_NEW: Final = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "100", "STREAMS", "s", ">")
 
 OPERATIONS: Final = (
     Operation("nothing, for a second", _nothing, lambda _s, _n: time.sleep(1)),
-    Operation("N XADDs, 50 clients, pipeline 16", _nothing, _load(PIPED, "XADD", "x", "*", *FIELDS)),
-    Operation("XRANGE COUNT 100 by 50 clients", _stream, _reads("XRANGE", "s", "-", "+", "COUNT", "100")),
-    Operation("XREADGROUP COUNT 100 by 50 clients", _group_new, _reads(*_NEW, at_most=1000)),
-    Operation("XTRIM MAXLEN 1 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "1")),
+    Operation("N XADDs, 50 clients, pipeline 16", _nothing, _load(PIPED, ADD)),
+    Operation("XRANGE COUNT 100 by 50 clients", fill, _reads("XRANGE s - + COUNT 100")),
+    Operation("XREADGROUP COUNT 100 by 50 clients", _group_new, _reads(NEW.format(100), at_most=1000)),
+    Operation("XTRIM MAXLEN 1 of N entries", fill, _call("XTRIM s MAXLEN 1")),
     Operation(
         "XTRIM MINID at the last of N entries",
-        _stream,
+        fill,
         lambda server, n: server.control.call("XTRIM", "s", "MINID", entry_id(n - 1)),
     ),
-    Operation("XINFO STREAM FULL of N entries", _stream, _call("XINFO", "STREAM", "s", "FULL", "COUNT", "0")),
-    Operation("MEMORY USAGE of N entries", _stream, _call("MEMORY", "USAGE", "s", "SAMPLES", "0")),
-    Operation("DEL of a stream of N", _stream, _call("DEL", "s")),
-    Operation("DEL of a stream with N pending", _group, _call("DEL", "s")),
-    Operation("UNLINK of a stream with N pending", _group, _call("UNLINK", "s")),
-    Operation("SET over a stream with N pending", _group, _call("SET", "s", "v")),
-    Operation("expiry of a stream with N pending", _group, _expire_stream),
-    Operation("XGROUP DESTROY with N pending", _group, _call("XGROUP", "DESTROY", "s", "g")),
-    Operation("XGROUP DELCONSUMER with N pending", _group, _call("XGROUP", "DELCONSUMER", "s", "g", "c")),
+    Operation("XINFO STREAM FULL of N entries", fill, _call("XINFO STREAM s FULL COUNT 0")),
+    Operation("MEMORY USAGE of N entries", fill, _call("MEMORY USAGE s SAMPLES 0")),
+    Operation("DEL of a stream of N", fill, _call("DEL s")),
+    Operation("DEL of a stream with N pending", pending, _call("DEL s")),
+    Operation("UNLINK of a stream with N pending", pending, _call("UNLINK s")),
+    Operation("SET over a stream with N pending", pending, _call("SET s v")),
+    Operation("expiry of a stream with N pending", pending, _expire_stream),
+    Operation("XGROUP DESTROY with N pending", pending, _call("XGROUP DESTROY s g")),
+    Operation("XGROUP DELCONSUMER with N pending", pending, _call("XGROUP DELCONSUMER s g c")),
     Operation(
-        "XGROUP DELCONSUMER of one of two, with N pending",
-        _group_of_two,
-        _call("XGROUP", "DELCONSUMER", "s", "g", "c"),
+        "XGROUP DELCONSUMER of one of two, with N pending", _group_of_two, _call("XGROUP DELCONSUMER s g c")
     ),
-    *[
-        Operation(
-            f"XTRIM MAXLEN 1 {policy} with N pending",
-            _group,
-            _call("XTRIM", "s", "MAXLEN", "1", policy),
-            is_new=True,
-        )
-        for policy in ("DELREF", "ACKED")
-    ],
-    Operation("XDELEX DELREF of 10,000, with N pending", _group, _scattered("XDELEX", "s"), is_new=True),
-    Operation(
-        "XACKDEL DELREF of 10,000, with N pending", _group, _scattered("XACKDEL", "s", "g"), is_new=True
-    ),
-    Operation("XAUTOCLAIM COUNT 1000 of N", _group, _call("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000)),
-    Operation(
-        "XPENDING IDLE, none of N", _group, _call("XPENDING", "s", "g", "IDLE", 3_600_000, "-", "+", 10)
-    ),
-    Operation("XRANGE of N entries", _stream, _call("XRANGE", "s", "-", "+")),
-    Operation("COPY of a stream of N", _stream, _call("COPY", "s", "t")),
-    Operation("DEL of a hash of N", _HASH, _call("DEL", "h")),
-    Operation("UNLINK of a sorted set of N", _SORTED, _call("UNLINK", "z")),
+    _newer("XTRIM MAXLEN 1 DELREF with N pending", act=_call("XTRIM s MAXLEN 1 DELREF")),
+    _newer("XTRIM MAXLEN 1 ACKED with N pending", act=_call("XTRIM s MAXLEN 1 ACKED")),
+    _newer("XDELEX DELREF of 10,000, with N pending", act=_scattered("XDELEX s DELREF IDS")),
+    _newer("XACKDEL DELREF of 10,000, with N pending", act=_scattered("XACKDEL s g DELREF IDS")),
+    Operation("XAUTOCLAIM COUNT 1000 of N", pending, _call("XAUTOCLAIM s g d 0 0 COUNT 1000")),
+    Operation("XPENDING IDLE, none of N", pending, _call("XPENDING s g IDLE 3600000 - + 10")),
+    Operation("XRANGE of N entries", fill, _call("XRANGE s - +")),
+    Operation("COPY of a stream of N", fill, _call("COPY s t")),
+    Operation("DEL of a hash of N", _HASH, _call("DEL h")),
+    Operation("UNLINK of a sorted set of N", _SORTED, _call("UNLINK z")),
     Operation("expiry of N keys at once", _expiring, _until_empty),
     Operation("FLUSHALL of N keys", _KEYS, _call("FLUSHALL")),
-    Operation("FLUSHALL of a stream with N pending", _group, _call("FLUSHALL")),
-    Operation("KEYS over N keys", _KEYS, _call("KEYS", "nothing*")),
+    Operation("FLUSHALL of a stream with N pending", pending, _call("FLUSHALL")),
+    Operation("KEYS over N keys", _KEYS, _call("KEYS nothing*")),
     Operation("MULTI of 50,000 SETs", _nothing, _transaction),
     Operation(
-        "BGREWRITEAOF with N pending",
-        _group,
-        _background("BGREWRITEAOF", field=b"aof_rewrite_in_progress"),
-        _AOF,
+        "BGREWRITEAOF with N pending", pending, _background("BGREWRITEAOF", b"aof_rewrite_in_progress"), _AOF
     ),
-    Operation("BGSAVE with N pending", _group, _background("BGSAVE", field=b"rdb_bgsave_in_progress")),
+    Operation("BGSAVE with N pending", pending, _background("BGSAVE", b"rdb_bgsave_in_progress")),
     *_greedy("PING"),
-    *_greedy("XADD", "x", "MAXLEN", "~", "100000", "*", *FIELDS),
-    *_greedy("XRANGE", "s", "-", "+", "COUNT", "100"),
+    *_greedy(f"XADD x MAXLEN ~ 100000 * {ENTRY}"),
+    *_greedy("XRANGE s - + COUNT 100"),
 )
 
 
 def time_to_wake(rounds: int, turns: int) -> Iterator[Figure]:
     """One XADD wakes a hundred readers: until the median and the last of them has its entry, and at what cost."""
-    found: dict[str, list[tuple[float, float, float]]] = {program: [] for program in PROGRAMS}
-    for _ in range(rounds):
-        for program in PROGRAMS:
-            with Server(program) as server:
-                found[program].append(_wake(server, turns))
+    found = alternate(rounds, {program: partial(_wake, program, turns) for program in PROGRAMS})
     for at, (name, unit) in enumerate((("p50", "ms"), ("p99", "ms"), ("each", "CPU µs"))):
         servers = {program: median([each[at] for each in figures]) for program, figures in found.items()}
         yield Figure(f"{_READERS} blocked readers woken by XADD, {name}", unit, servers)
 
 
-def _wake(server: Server, turns: int) -> tuple[float, float, float]:
-    readers = [Connection(server.port) for _ in range(_READERS)]
-    block = encode("XREAD", "BLOCK", "0", "STREAMS", "w", "$")
-    add = encode("XADD", "w", "*", *FIELDS)
+def _wake(program: str, turns: int) -> tuple[float, float, float]:
+    block = encode("XREAD", "BLOCK", "0", "STREAMS", "x", "$")
+    add = encode(*ADD.split())
     lasted: list[float] = []
     cpu = 0.0
-    with selectors.DefaultSelector() as selector:
+    with Server(program) as server, selectors.DefaultSelector() as selector:
+        readers = [Connection(server.port) for _ in range(_READERS)]
         for reader in readers:
             selector.register(reader.socket, selectors.EVENT_READ)
         for _ in range(turns):
@@ -373,8 +337,6 @@ def _wake(server: Server, turns: int) -> tuple[float, float, float]:
                     asleep -= 1
             cpu += server.cpu_seconds() - before
             server.control.receive()  # the reply to XADD
-    for reader in readers:
-        reader.close()
     return (*percentiles(lasted), cpu / turns / _READERS * 1e6)
 
 
@@ -386,10 +348,8 @@ def _blocked(server: Server) -> int:
 
 def main() -> None:
     """Print a table, and the operations for which Rillet does not answer for long."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="only operations whose names contain one of these")
-    parser.add_argument("--quick", action="store_true", help="N is a hundred thousand")
-    parser.add_argument("--n", type=int, help="N (1,000,000)")
+    parser = options(__doc__, "names", "--quick")
+    parser.add_argument("--n", type=int, help="N (1,000,000; with --quick 100,000)")
     parser.add_argument("--programs", nargs="+", default=["rillet", "redis-server"], choices=list(LABELS))
     asked = parser.parse_args()
     n = asked.n or (100_000 if asked.quick else 1_000_000)
@@ -397,7 +357,7 @@ def main() -> None:
     pin(LOAD_CORE)
     print(f"{time.strftime('%Y-%m-%d')}; {versions()}; {machine()}; N is {n:,}; milliseconds.\n")
     heads = [f"{LABELS[name]} longest | p99.9 | work | lasts" for name in asked.programs]
-    print(f"| operation | {' | '.join(heads)} |\n| --- |{' ---: |' * (4 * len(heads))}")
+    table = Table(f"operation | {' | '.join(heads)}")
     too_long = []
     for operation in OPERATIONS:
         if not matches(operation.name, asked.names):
@@ -411,7 +371,7 @@ def main() -> None:
             cells += [f"{waits.longest:.1f}", f"{waits.p999:.1f}", f"{waits.work:.1f}", f"{lasted:,.0f}"]
             if program == "rillet" and waits.work > _AT_MOST:
                 too_long.append(f"- {operation.name}: {waits.work:.0f} ms")
-        print(f"| {operation.name} | {' | '.join(cells)} |", flush=True)
+        table.add(operation.name, *cells)
     print(f"\nThe server works for more than {_AT_MOST:g} ms without answering:")
     print("\n".join(too_long) or "nothing")
 

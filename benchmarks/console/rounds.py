@@ -8,32 +8,26 @@ streams grow. Medians; of the time the quickest round as well, for on a busy mac
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from results import put_into
 from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, resident_bytes, version
+from tables import Table, options, publish
 
 from rillet.console.link import Link
 from rillet.console.poller import SHARE, TICK, Poller
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PROGRAMS: Final = ("rillet", "redis-server")
 _STREAMS: Final = (10, 100, 1_000)
 _GROUPS: Final = 10
 _ENTRIES: Final = 20
 _REMEMBERED: Final = 10  # streams while memory is measured
-_HEAD: Final = (
-    "| streams, with 10 groups each | server | a round, ms | the quickest | CPU of the server, ms | CPU of the console, ms | "
-    "share of the server |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: |"
+_COLUMNS: Final = (
+    "a round, ms | the quickest | CPU of the server, ms | CPU of the console, ms | share of the server"
 )
 
 
@@ -68,21 +62,22 @@ async def measure(server: Server, rounds: int) -> tuple[float, float, float, flo
     return median(seconds), min(seconds), median(of_server), median(of_console)
 
 
-def lines(rounds: int) -> Iterator[str]:
-    """Yield a line for each number of streams and server."""
+def table(rounds: int) -> str:
+    """Return a table with a line for each number of streams and server."""
+    made = Table(f"streams, with {_GROUPS} groups each | server | {_COLUMNS}", words=2)
     for streams in _STREAMS:
         for program in _PROGRAMS:
             with Server(program) as server:
                 fill(server, streams)
                 taken, least, of_server, of_console = asyncio.run(measure(server, rounds))
+                times = [f"{each * 1000:.1f}" for each in (taken, least, of_server, of_console)]
                 share = of_server / (taken + max(TICK, SHARE * taken))
-                yield (
-                    f"| {streams:,} | {LABELS[program]} {version(program)} | {taken * 1000:.1f} | {least * 1000:.1f} | {of_server * 1000:.1f} "
-                    f"| {of_console * 1000:.1f} | {share:.2%} |"
-                )
+                made.add(f"{streams:,}", f"{LABELS[program]} {version(program)}", *times, f"{share:.2%}")
+    return made.text
 
 
 async def _memory(server: Server, rounds: int) -> list[int]:
+    before = resident_bytes(os.getpid())
     link = Link(f"redis://127.0.0.1:{server.port}")
     poller = Poller(link)
     found = []
@@ -90,40 +85,33 @@ async def _memory(server: Server, rounds: int) -> list[int]:
         grow(server, turn)
         await poller.round()
         if turn % (rounds // 4) == 0:
-            found.append(resident_bytes(os.getpid()))
+            found.append(resident_bytes(os.getpid()) - before)
     await link.close()
     return found
 
 
 def memory(rounds: int) -> str:
-    """Return a sentence on the memory of the console over many rounds."""
+    """Return a sentence on what the console remembers over many rounds."""
     with Server("rillet") as server:
         fill(server, _REMEMBERED)
         found = asyncio.run(_memory(server, rounds))
     shown = ", ".join(f"{each / 1e6:.1f}" for each in found)
     return (
-        f"Memory of the console with {_REMEMBERED} streams, after the first of {rounds:,} rounds and after each quarter of "
-        f"them: {shown} MB."
+        f"{_REMEMBERED} streams add to the memory of the console, after the first of {rounds:,} rounds and after each "
+        f"quarter of them: {shown} MB."
     )
 
 
 def main() -> None:
     """Print the table, or put it into a page."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--rounds", type=int, default=9)
-    made.add_argument("--memory-rounds", type=int, default=1_500)
-    made.add_argument("--markdown", type=Path, help="a page to put the results into")
-    options = made.parse_args()
+    parser = options(__doc__, "--markdown", rounds=9)
+    parser.add_argument("--memory-rounds", type=int, default=1_500)
+    asked = parser.parse_args()
     require(*_PROGRAMS)
     pin(LOAD_CORE)
-    day = datetime.now(UTC).date()
-    remembered = memory(options.memory_rounds)  # first, while no freed memory can be used again
-    text = "\n".join([_HEAD, *lines(options.rounds), "", remembered])
-    text = f"Medians of {options.rounds} rounds on {day}, {machine()}.\n\n{text}"
-    print(text)
-    if options.markdown is not None:
-        page = options.markdown.read_text(encoding="utf-8")
-        options.markdown.write_text(put_into(page, "rounds", text + "\n"), encoding="utf-8")
+    print(remembered := memory(asked.memory_rounds))  # first, while no freed memory can be used again
+    print(head := f"Medians of {asked.rounds} rounds on {datetime.now(UTC).date()}, {machine()}.\n")
+    publish(asked.markdown, "rounds", f"{head}\n{table(asked.rounds)}\n{remembered}\n")
 
 
 if __name__ == "__main__":
