@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.programs.forked_program import run_python
 from support.programs.pytest_run import WITHOUT
 from support.servers import start_server
 
@@ -50,8 +51,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return run_python("-W", "error", *words, cwd=folder)
 
 
 @pytest.mark.parametrize("code", blocks())

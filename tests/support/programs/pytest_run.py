@@ -1,10 +1,10 @@
 """pytest in a process of its own, on a file of tests as a user writes it."""
 
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
+
+from support.programs.forked_program import run_python
 
 # Plugins that no user's test here needs. They import all of Hypothesis and of valkey-py: half of a short run.
 WITHOUT = ("-p", "no:hypothesispytest", "-p", "no:valkey", "-p", "no:time_machine")
@@ -28,13 +28,11 @@ class Run:
         assert counts == expected, self.output
 
 
-def run_tests(folder: Path, code: str, *words: str, ini: str = "", env: dict[str, str] | None = None) -> Run:
+def run_tests(folder: Path, code: str, *words: str, ini: str = "") -> Run:
     """Run pytest in `folder` on `code` with an ini file of these lines."""
     (folder / "test_it.py").write_text(textwrap.dedent(code), encoding="utf-8")
     settings = "[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
     (folder / "pytest.ini").write_text(settings + textwrap.dedent(ini), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT, "-rs", *words],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=os.environ | (env or {}),
-    )  # fmt: skip
-    return Run(done)
+    return Run(
+        run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT, "-rs", *words, cwd=folder)
+    )
