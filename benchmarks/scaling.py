@@ -12,7 +12,6 @@ measured with the same requests: what grows there as well is the memory of this 
 
 from __future__ import annotations
 
-import argparse
 import math
 import resource
 import sys
@@ -20,12 +19,12 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import hiredis
 from scaling_cases import GROWING
 from servers import LABELS, LOAD_CORE, Connection, Server, binary, machine, matches, pin, version
+from tables import Table, options
 
 if TYPE_CHECKING:
     from scaling_cases import Case, Growing
@@ -39,7 +38,6 @@ _REQUESTS: Final = 40
 _ENOUGH: Final = 20_000  # elements that a round of requests answers
 _QUICK: Final = 100_000
 _SETTLED: Final = 120.0  # seconds at most
-_REST: Final = 0.05
 _ACCOUNTED: Final = 0.0004  # the system reports the time of a process once it has gone to sleep
 _LONG: Final = 0.1  # seconds; what takes longer is not done again and again
 
@@ -69,6 +67,12 @@ class Line:
         """Whether it grows more than documented."""
         return self.growth > _AT_MOST
 
+    @property
+    def shown(self) -> str:
+        """The growth, beside that of the other server."""
+        beside = "" if math.isnan(self.rival) else f" ({LABELS[_RIVAL]}: {self.rival:.1f})"
+        return f"{self.growth:.1f}{beside}"
+
 
 def _expected(growth: str, n: int) -> float:
     return {"1": 1.0, "log": math.log2(n), "n": float(n)}[growth]
@@ -76,11 +80,7 @@ def _expected(growth: str, n: int) -> float:
 
 def main() -> None:
     """Measure, print, and write the document."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="only what has one of these in its name")
-    parser.add_argument("--quick", action="store_true", help=f"to {_QUICK:,}, and Rillet alone")
-    parser.add_argument("--markdown", type=Path, help="where the document goes")
-    asked = parser.parse_args()
+    asked = options(__doc__, "names", "--quick", "--markdown").parse_args()
     pin(LOAD_CORE)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # ten thousand clients; the server inherits it
@@ -93,15 +93,14 @@ def main() -> None:
             continue
         sizes = [n for n in growing.sizes if n <= _QUICK] if asked.quick else growing.sizes
         lines = measure(growing, "rillet", sizes)
-        if compares and any(line.is_too_much for line in lines):
-            _compare(lines, measure(growing, _RIVAL, sizes))
+        grown = [line for line in lines if line.is_too_much]
+        if compares and grown:
+            rivals = {rival.case: rival.growth for rival in measure(growing, _RIVAL, sizes)}
+            for line in grown:
+                line.rival = rivals.get(line.case, math.nan)
         sections.append(_section(growing, lines))
         print(sections[-1], flush=True)
-        too_much += [
-            f"- `{line.case.line}` with many {growing.what}: {_growth(line)}"
-            for line in lines
-            if line.is_too_much
-        ]
+        too_much += [f"- `{line.case.line}` with many {growing.what}: {line.shown}" for line in grown]
     print("\n".join(too_much))
     print(f"\n({time.monotonic() - begun:.0f} seconds)", file=sys.stderr)
     if asked.markdown:
@@ -148,7 +147,7 @@ class Meter:
         self._costs: list[float] = []
         self._at_once = max(1, min(_REQUESTS, _ENOUGH // n)) if case.growth == "n" else _REQUESTS
         self.rounds = _FEW_ROUNDS if case.uses_up and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
-        _let_rest(server)
+        server.rest()  # what the last command has left to the background
         if case.alone:
             self._at_once = 1
         if case.once:
@@ -175,15 +174,6 @@ class Meter:
         return _round(self._server, requests, goes_on=self._case.alone)
 
 
-def _let_rest(server: Server) -> None:
-    """Wait until what the last command has left to the background is done."""
-    while True:
-        before = server.cpu_seconds()
-        time.sleep(_REST)
-        if server.cpu_seconds() - before < _REST / 10:
-            return
-
-
 def _round(server: Server, requests: list[list[bytes]], *, goes_on: bool) -> float:
     before = server.cpu_seconds()
     try:
@@ -197,22 +187,10 @@ def _round(server: Server, requests: list[list[bytes]], *, goes_on: bool) -> flo
     while server.cpu_seconds() == before:
         time.sleep(_ACCOUNTED)
     if goes_on:
-        _let_finish(server)
+        used = -1.0
+        while used != (used := server.cpu_seconds()):
+            time.sleep(_ACCOUNTED)
     return (server.cpu_seconds() - before) / len(requests)
-
-
-def _let_finish(server: Server) -> None:
-    used = -1.0
-    while used != (used := server.cpu_seconds()):
-        time.sleep(_ACCOUNTED)
-
-
-def _compare(lines: list[Line], rivals: list[Line]) -> None:
-    """Note of those that grow too much how much they grow elsewhere."""
-    grown = {rival.case: rival.growth for rival in rivals}
-    for line in lines:
-        if line.is_too_much:
-            line.rival = grown.get(line.case, math.nan)
 
 
 def _head(too_much: list[str]) -> str:
@@ -231,25 +209,14 @@ def _head(too_much: list[str]) -> str:
 
 
 def _section(growing: Growing, lines: list[Line]) -> str:
-    sizes = list(lines[0].costs)
-    rows = [
-        f"## N {growing.what}",
-        "",
-        "| command | documented | " + " | ".join(f"{size:,}" for size in sizes) + " | growth |",
-        "| --- | --- |" + " ---: |" * (len(sizes) + 1),
-    ]
+    sizes = " | ".join(f"{size:,}" for size in lines[0].costs)
+    table = Table(f"command | documented | {sizes} | growth", words=2, quiet=True)
     for line in lines:
         note = f" ({line.case.note})" if line.case.note else ""
-        costs = " | ".join(f"{cost:,.1f}" for cost in line.costs.values())
-        shown = f"**{_growth(line)}**" if line.is_too_much else _growth(line)
-        rows.append(f"| `{line.case.line}` | {_DOCUMENTED[line.case.growth]}{note} | {costs} | {shown} |")
-    return "\n".join([*rows, ""])
-
-
-def _growth(line: Line) -> str:
-    if math.isnan(line.rival):
-        return f"{line.growth:.1f}"
-    return f"{line.growth:.1f} ({LABELS[_RIVAL]}: {line.rival:.1f})"
+        costs = [f"{cost:,.1f}" for cost in line.costs.values()]
+        growth = f"**{line.shown}**" if line.is_too_much else line.shown
+        table.add(f"`{line.case.line}`", f"{_DOCUMENTED[line.case.growth]}{note}", *costs, growth)
+    return f"## N {growing.what}\n\n{table.text}"
 
 
 if __name__ == "__main__":

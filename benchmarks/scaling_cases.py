@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from servers import Connection, encode
-from workloads import FIELDS, deliver_all, entries, entry_id
+from workloads import ENTRY, FIELDS, deliver_all, entry_id, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ class Case:
 
     Attributes:
         line: words with `{i}` (a number below N, another one each time), `{id}` (the ID of that entry), `{k}` (counts
-            up), `{next}` (the ID of that entry), `{n}` (N), `{ids}` (N IDs), `{keys}` (N keys) and `{fields}` (of an entry).
+            up), `{next}` (the ID of that entry), `{n}` (N) and `{fields}` (of an entry).
         growth: what its documented complexity says: `1`, `log` or `n`.
         uses_up: each takes something away that is not there again; `{i}` is never the same one then.
         alone: not sent together with others, because what they send to other clients would be gathered; what the server
@@ -46,24 +46,9 @@ class Case:
     def request(self, turn: int, n: int) -> list[bytes]:
         """The encoded commands of a turn; 7919 is prime: neighbours in time are far from each other in the data."""
         spot = turn * 7919 % n
-        requests = []
-        for line in self.line.split(" ; "):
-            words: list[object] = []
-            for word in line.split():
-                if word == "{ids}":
-                    words += map(entry_id, range(n))
-                elif word == "{keys}":
-                    words += [f"k{number}" for number in range(n)]
-                elif word == "{fields}":
-                    words += FIELDS
-                else:
-                    words.append(
-                        word.format(
-                            i=spot, id=entry_id(spot).decode(), k=turn, n=n, next=entry_id(turn).decode()
-                        )
-                    )
-            requests.append(encode(*words))
-        return requests
+        ids = {"id": entry_id(spot).decode(), "next": entry_id(turn).decode()}
+        lines = self.line.format(i=spot, k=turn, n=n, fields=ENTRY, **ids)
+        return [encode(*line.split()) for line in lines.split(" ; ")]
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ def _pending(server: Server, n: int) -> None:
 
 
 def _consumers(server: Server, n: int) -> None:
-    server.control.feed(entries(n + _NEW))
+    fill(server, n + _NEW)
     server.control.call("XGROUP", "CREATE", "s", "g", "0")
     server.control.feed(
         encode("XREADGROUP", "GROUP", "g", f"c{at}", "COUNT", "1", "STREAMS", "s", ">") for at in range(n)
@@ -161,7 +146,7 @@ def _consumers(server: Server, n: int) -> None:
 
 
 def _groups(server: Server, n: int) -> None:
-    server.control.feed(entries(2 * _NEW))
+    fill(server, 2 * _NEW)
     server.control.feed(encode("XGROUP", "CREATE", "s", f"g{at}", "0") for at in range(n))
     server.control.feed([encode("XREADGROUP", "GROUP", "g0", "c", "COUNT", str(_NEW), "STREAMS", "s", ">")])
 

@@ -220,13 +220,17 @@ class Server:
 
     def settled_bytes(self, at_most: float = 60.0) -> int:
         """Memory in use once the server is idle: what it does in the background (deflating) is done."""
+        self.rest(3, 0.2, at_most)
+        return self.resident_bytes()
+
+    def rest(self, times: int = 1, seconds: float = 0.05, at_most: float = 60.0) -> None:
+        """Wait until the server was idle for so long, so many times in a row."""
         until = time.monotonic() + at_most
         quiet = 0
-        while quiet < 3 and time.monotonic() < until:
+        while quiet < times and time.monotonic() < until:
             before = self.cpu_seconds()
-            time.sleep(0.2)
-            quiet = quiet + 1 if self.cpu_seconds() - before < 0.01 else 0
-        return self.resident_bytes()
+            time.sleep(seconds)
+            quiet = quiet + 1 if self.cpu_seconds() - before < seconds / 20 else 0
 
     def __enter__(self) -> Self:
         return self

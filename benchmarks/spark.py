@@ -1,13 +1,12 @@
 """The Spark pipeline in one run: batch reads, many streams, latency, sink, ledger; ratios to the plain ways, and floors.
 
-Where a figure was measured several times it is the median. `alone` and `planning` call the readers and writers themselves.
+Where a figure was measured several times it is the median. `planning` calls the readers itself.
 
-python benchmarks/spark.py [--only batch streams latency sink ledger alone planning casts] [--entries 100000 1000000] [--seconds 10]
+python benchmarks/spark.py [--only batch streams latency sink ledger planning casts] [--entries 100000 1000000] [--seconds 10]
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import logging
@@ -22,17 +21,17 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
-import pyarrow as pa
 import pyspark
 import redis
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
-from servers import Server, encode
+from servers import Server, alternate, encode
+from tables import options
 
 import rillet.pipeline
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
@@ -41,11 +40,11 @@ from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
-from rillet.pipeline.sink.writers import BatchWriter
 from rillet.pipeline.source.entry_batches import ColumnOptions, Columns, default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
@@ -72,8 +71,6 @@ TEXTS: Final = {
     "timestamp": ("2026-11-{1:02}T10:00:00.{0:06}Z", "2026-11-{1:02}T10:00:00", "2026-11-{1:02}", "2026-11-{1:02} 10:00", *WORDS),
 }  # fmt: skip
 COUNT: Final = 1000
-BATCH: Final = 10_000
-FIELDS: Final = ("customer", "amount")
 TYPED: Final = "id string, customer string, amount bigint, currency string, note string"
 # Sends entries that carry their time, so many a second, to streams in turn, in slices of 5 ms, until it is ended.
 PRODUCER: Final = """
@@ -111,22 +108,21 @@ class Line:
 
 
 def main() -> int:
-    options = _options()
+    asked = _options()
     logging.getLogger("py4j").setLevel(logging.ERROR)
     measures: dict[str, Callable[[], Iterator[Line]]] = {
-        "batch": lambda: batch_reads(_session(), options.entries, options.rounds),
-        "streams": lambda: many_streams(_session(), options.streams[-1], options.rounds),
-        "latency": lambda: latencies(_session(), options.seconds, options.live_streams),
-        "sink": lambda: sinks(_session(), options.rows),
+        "batch": lambda: batch_reads(_session(), asked.entries, asked.rounds),
+        "streams": lambda: many_streams(_session(), asked.streams[-1], asked.rounds),
+        "latency": lambda: latencies(_session(), asked.seconds, asked.live_streams),
+        "sink": lambda: sinks(_session(), asked.rows),
         "ledger": ledger,
-        "alone": lambda: alone(options.rows),
-        "planning": lambda: planning(options.streams, options.rounds),
-        "casts": lambda: casts(options.rounds),
+        "planning": lambda: planning(asked.streams, asked.rounds),
+        "casts": lambda: casts(asked.rounds),
     }
     load, python = os.getloadavg()[0], sys.version.split()[0]
     print(f"# {os.cpu_count()} cores, load {load:.1f}, Spark {pyspark.__version__}, Python {python}")
     below = 0
-    for name in options.only or measures:
+    for name in asked.only or measures:
         for line in measures[name]():
             print(line, flush=True)
             below += line.passed is False
@@ -158,11 +154,8 @@ def _batch_read(spark: SparkSession, port: int, what: str, entries: int, rounds:
         "typed": lambda: _discard(frame.schema(TYPED).load()),
     }
     ways["default"]()  # workers start
-    speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            speeds[name].append(entries / _timed(way))
-    middle = {name: statistics.median(found) for name, found in speeds.items()}
+    seconds = alternate(rounds, {name: partial(_timed, way) for name, way in ways.items()})
+    middle = {name: entries / statistics.median(found) for name, found in seconds.items()}
     for name in ("redis-py", "hiredis"):
         yield Line(f"{what}: {name} XRANGE loop", f"{middle[name]:,.0f} rows/s")
     for name in ("default", "typed"):
@@ -431,14 +424,6 @@ def _parse_only(path: Path) -> None:
 # Without a JVM: processor time of this process, without the server's
 
 
-def alone(rows: int) -> Iterator[Line]:
-    """The sink and group mode, called as Spark calls them."""
-    for program in SERVERS:
-        with Server(program) as server:
-            for name, speed in _speeds(server.port, rows).items():
-                yield Line(f"{program}: {name}, no JVM", f"{speed:,.0f} rows/s")
-
-
 def planning(counts: list[int], rounds: int) -> Iterator[Line]:
     """What a trigger does in the driver before a task starts, and what tasks do to read streams of one entry each."""
     for program in SERVERS:
@@ -447,40 +432,6 @@ def planning(counts: list[int], rounds: int) -> Iterator[Line]:
                 for name, (planned, read) in Planning(server, count).measure(rounds).items():
                     what = f"{program}: {count:,} streams, {name}, no JVM"
                     yield Line(what, f"planning {planned * 1000:,.1f} ms", f"reading {read * 1000:,.1f} ms")
-
-
-def _speeds(port: int, rows: int) -> dict[str, float]:
-    """Rows a second of each way: sinks, ``group-plan`` (driver), ``group-read`` (tasks)."""
-    found = {name: _write(port, rows, name) for name in ("exactly-once", "at-least-once")}
-    return found | _read(port, rows)
-
-
-def _write(port: int, rows: int, delivery: str) -> float:
-    table = pa.table({name: [str(number) for number in range(rows)] for name in FIELDS})
-    options = {"port": str(port), "stream": delivery, "delivery": delivery}
-    writer = BatchWriter(from_arrow_schema(table.schema), options, overwrite=False)
-    began = time.perf_counter()
-    writer.commit([writer.write(iter(table.to_batches(max_chunksize=BATCH)))])
-    return rows / (time.perf_counter() - began)
-
-
-def _read(port: int, rows: int) -> dict[str, float]:
-    options = {"port": str(port), "streams": "exactly-once", "group": "g", "startingOffsets": "earliest"}
-    reader = GroupStreamReader(default_schema("", group_columns()), options)
-    offset, planning, reading, seen = reader.initialOffset(), 0.0, 0.0, 0
-    while True:
-        began = time.perf_counter()
-        end = reader.latestOffset(offset, ReadAllAvailable())
-        planning += time.perf_counter() - began
-        if end == offset:
-            break
-        began = time.perf_counter()
-        seen += sum(batch.num_rows for part in reader.partitions(offset, end) for batch in reader.read(part))
-        reading += time.perf_counter() - began
-        offset = end
-    reader.stop()
-    assert seen == rows
-    return {"group-plan": rows / planning, "group-read": rows / reading}
 
 
 class Planning:
@@ -569,28 +520,19 @@ def _session() -> SparkSession:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, rounds=5)
+
+    def add(name: str, default: object, what: str, **more: object) -> None:
+        parser.add_argument(name, default=default, help=f"{what} ({default})", **more)  # type: ignore[arg-type]
+
     parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=("batch", "streams", "latency", "sink", "ledger", "alone", "planning", "casts"),
+        "--only", nargs="+", choices=("batch", "streams", "latency", "sink", "ledger", "planning", "casts")
     )
-    parser.add_argument(
-        "--entries", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000], help="of batch reads"
-    )
-    parser.add_argument(
-        "--streams", type=int, nargs="+", default=[1, 100, 1000, 10_000], help="of one entry each"
-    )
-    parser.add_argument(
-        "--live-streams", type=int, nargs="+", default=[1, 100, 1000], help="that latency is measured with"
-    )
-    parser.add_argument("--rows", type=int, default=300_000, help="of the sink")
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="of batch reads and micro-batches; their median counts"
-    )
-    parser.add_argument("--seconds", type=float, default=10, help="of each latency")
+    add("--entries", [100_000, 1_000_000, 5_000_000], "of batch reads", type=int, nargs="+")
+    add("--streams", [1, 100, 1000, 10_000], "of one entry each", type=int, nargs="+")
+    add("--live-streams", [1, 100, 1000], "that latency is measured with", type=int, nargs="+")
+    add("--rows", 300_000, "of the sink", type=int)
+    add("--seconds", 10.0, "of each latency", type=float)
     return parser.parse_args()
 
 
