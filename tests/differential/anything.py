@@ -6,6 +6,7 @@ swapped or replaced by a hostile one. The same seed makes the same run.
 """
 
 import random
+import re
 
 from differential.about_servers import DEBUG, POOLS, SETTINGS
 
@@ -107,6 +108,8 @@ VALUES = ["v", "w", "1", "2.5", "hello world", "", "a", "12", "y" * 40, "x" * 70
 PATTERNS = ["*", "a*", "[a-c]", "?", "h*", "\\\\", "", "nosort", "w_*", "#", "*->f"]
 LEX = ["-", "+", "[a", "(b", "[c", "a", "", "["]
 SCORES = ["-inf", "+inf", "(1", "1", "2", "(3", "0", "10", "(inf"]
+# Commands that delete entries.
+DELETES = re.compile(r"XDEL|XACKDEL|XTRIM|XADD.*(MAXLEN|MINID)")
 LATER_MS, LATER_S = "33177117420123", "33177117420"
 # Relative times are long, so that no server sees them pass.
 RELATIVE = {"EXPIRE", "PEXPIRE", "HEXPIRE", "HPEXPIRE", "SETEX", "PSETEX"}
@@ -186,6 +189,21 @@ def _may_be_queued(words: Words) -> bool:
     return upper[0].lower() not in SUBSCRIBING or len(words) == 2
 
 
+def _may_follow(words: Words, before: Run) -> bool:
+    """Whether a command may come behind others: on_purpose.py names what differs only then."""
+    line = " ".join(words).upper()
+    if not line.startswith(("OBJECT FREQ", "DEBUG RELOAD", "XINFO STREAM")) and "~" not in words:
+        return True
+    earlier = [" ".join(each).upper() for _, each in before]
+    if line.startswith("OBJECT FREQ"):  # frequencies-of-old-keys
+        return not any("MAXMEMORY-POLICY" in each and "LFU" in each for each in earlier)
+    if line.startswith("DEBUG RELOAD"):  # reload-past-the-time: only MSETEX leaves such a key
+        return not any(each.startswith("MSETEX") and "AT " in each for each in earlier)
+    # nodes-of-a-file
+    reloads = [at for at, each in enumerate(earlier) if each.startswith("DEBUG RELOAD")]
+    return not reloads or not any(map(DELETES.match, earlier[: reloads[-1]]))
+
+
 def _whole_scan(words: Words, signs: str) -> Words:
     """A scan that returns everything in one call: cursors, which may have these signs, are a server's own."""
     at = 1 if words[0] == "SCAN" else 2
@@ -225,7 +243,7 @@ class Maker:
         in_transaction: set[int] = set()
         while len(out) < size + len(BEGINNING):
             number, words = self.random.randrange(CONNECTIONS), self.command()
-            if number in in_transaction and not _may_be_queued(words):
+            if (number in in_transaction and not _may_be_queued(words)) or not _may_follow(words, out):
                 continue
             out.append((number, words))
             if words == ["MULTI"]:
@@ -235,7 +253,7 @@ class Maker:
         # Looks have a connection of their own: the others may be in a transaction, subscribed, or without rights.
         return [
             *out,
-            *((CONNECTIONS, words) for words in LOOKS if self._may_look(words)),
+            *((CONNECTIONS, words) for words in LOOKS if self._may_look(words) and _may_follow(words, out)),
         ]
 
     def _may_look(self, words: Words) -> bool:

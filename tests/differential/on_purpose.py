@@ -134,6 +134,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the nodes of a tree that was never cut",
         "there is no radix tree; the figure is computed",
     ),
+    "nodes-of-a-file": Purpose(
+        "`radix-tree-keys` of XINFO STREAM and trims with `~`, once a stream whose entries were deleted has been in a file",
+        "deleted entries still fill their node, until its last one is deleted",
+        "a file has no deleted entries, so the last node takes as many more",
+        "their fields are not kept: a file holds what clients can read",
+    ),
     "zremrange-by-modification": Purpose(
         "ZREMRANGEBYRANK, ZREMRANGEBYSCORE and ZREMRANGEBYLEX under `allkeys-lrm` and `volatile-lrm`",
         "does not count as a modification of the key",
