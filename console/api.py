@@ -154,7 +154,7 @@ async def _pending(poller: Poller, typed: Mapping[str, str]) -> dict[str, Any]:
         if looked >= PENDING:
             complete = False
             break
-        detail = await poller.look(GroupSubject(stream.key, group.name))
+        detail = await poller.data_of(GroupSubject(stream.key, group.name))
         looked += len(detail.pel)
         complete = complete and detail.whole
         found += [(stream, group, one) for one in detail.pel if one.idle >= idle and one.deliveries >= tries]

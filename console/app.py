@@ -279,7 +279,7 @@ class Console:
         if not any(one.suggest == "consumers" for one in made.action.fields):
             return []
         page = _made("/group", made.typed)
-        detail = await self.poller.look(page.subjects[0])
+        detail = await self.poller.data_of(page.subjects[0])
         return [lane.consumer.name for lane in detail.lanes]
 
     async def _run(self, request: Request) -> Response:
@@ -357,7 +357,7 @@ class Console:
         if request.method == "POST":
             given = (await _posted(request)).get("token", "")
             try:
-                fits = self.guard.fits(given, address_of(request.scope))
+                fits = self.guard.accepts(given, address_of(request.scope))
             except TooManyError:
                 return too_many()
             if fits:

@@ -132,7 +132,7 @@ class StreamPage(Page):
 
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: the stream and its groups just read, and the last rounds' findings in their PELs."""
-        detail = await poller.look(StreamSubject(self.key))
+        detail = await poller.data_of(StreamSubject(self.key))
         if detail.missing:
             raise NotFoundError("There is no stream with this key.")
         known = poller.overview.streams.get(self.key)
@@ -237,7 +237,7 @@ class GroupPage(Page):
 
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: the group, a page of the pending entries that match the filter, and the lag's chart."""
-        detail = await poller.look(GroupSubject(self.key, self.group))
+        detail = await poller.data_of(GroupSubject(self.key, self.group))
         if detail.missing:
             raise NotFoundError("There is no such group.")
         if self._shown is None or self._shown[0] is not detail:
@@ -319,15 +319,15 @@ class MessagePage(Page):
 
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: the entry, its state in each group, and its history, if the server can provide one."""
-        detail = await poller.look(MessageSubject(self.key, self.id))
+        detail = await poller.data_of(MessageSubject(self.key, self.id))
         link = poller.link
         events: tuple[Event, ...] = ()
-        recorded = await poller.look(timeline.TapeSubject())
+        recorded = await poller.data_of(timeline.TapeSubject())
         exists = detail.entry is not None
         if recorded:
             rows = [row for _, row in sorted(link.tape.rows.items())]
             events = timeline.events(rows, self.key, self.id, link.database, exists=exists)
-        written = await poller.look(timeline.FileSubject(self.key, self.id))
+        written = await poller.data_of(timeline.FileSubject(self.key, self.id))
         from_file: tuple[Event, ...] = ()
         if written is not None and (not events or events[0].what != "added"):
             from_file = timeline.written_events(written.rows, self.id, exists=exists)
@@ -376,7 +376,7 @@ class KeysPage(Page):
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: the matching keys found by SCAN from ``cursor`` on."""
         return {
-            "detail": await poller.look(self._subject),
+            "detail": await poller.data_of(self._subject),
             "find": self.find,
             "type": self.type,
             "types": keys.TYPES,
@@ -397,7 +397,7 @@ class KeyPage(Page):
 
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: the type of the value and its first items."""
-        detail = await poller.look(keys.KeySubject(self.key))
+        detail = await poller.data_of(keys.KeySubject(self.key))
         if detail.type == "none":
             raise NotFoundError("There is no such key.")
         return {"key": self.key, "detail": detail}
@@ -417,8 +417,8 @@ class ClientsPage(Page):
 
     async def context(self, poller: Poller) -> dict[str, Any]:
         """Return the template data: at most SHOWN clients whose ID, address, name, user or command contains ``find``."""
-        detail = await poller.look(clients.ClientsSubject())
-        await poller.look(timeline.TapeSubject())
+        detail = await poller.data_of(clients.ClientsSubject())
+        await poller.data_of(timeline.TapeSubject())
         wanted = self.find.lower()
         fitting = [
             one
@@ -466,7 +466,7 @@ class TimePage(Page):
                 "Time and faults are those of a Rillet with debug commands: rillet dev, or "
                 "rillet --enable-debug-command local."
             )
-        detail = await poller.look(debugging.DebugSubject())
+        detail = await poller.data_of(debugging.DebugSubject())
         return {
             "detail": detail,
             "now": detail.now,

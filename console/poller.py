@@ -190,7 +190,7 @@ class Poller:
             self._watched.subtract(held)
             self._watched += Counter()  # drops those at 0
 
-    async def look(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
+    async def data_of(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
         """Return a subject's data: of the last read if that is recent and not ``fresh``, else of a new read.
 
         Raises:

@@ -129,7 +129,7 @@ class Guard:
         """Whether a token is needed."""
         return bool(self._token)
 
-    def fits(self, token: str, address: str) -> bool:
+    def accepts(self, token: str, address: str) -> bool:
         """Return True if this is the console's token.
 
         It is compared in constant time, and wrong ones are counted for the address.
@@ -200,7 +200,7 @@ class Guard:
 
     def _knows(self, headers: Headers, address: str) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.fits(given.strip(), address):
+        if scheme.lower() == "bearer" and self.accepts(given.strip(), address):
             return True
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)

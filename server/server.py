@@ -20,7 +20,7 @@ from ..storage.keyspace.keyspace import Keyspace
 from ..storage.loading import AofError, RdbError
 from .admin.latency import Latency
 from .admin.slowlog import Slowlog
-from .admin.used_memory import give_back
+from .admin.used_memory import return_free_memory
 from .clock import Clock
 from .cluster.membership import Membership
 from .config.file import rewrite_config
@@ -261,7 +261,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree
         lazyfree.on_queued = lambda: self.background_jobs.run_soon(lazyfree.step)
-        self.keyspace.cold.on_freed = give_back
+        self.keyspace.cold.on_freed = return_free_memory
         if self.handles_signals:
             self.signals.handle()
         if not self.shares_loop:

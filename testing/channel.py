@@ -193,7 +193,7 @@ class Channel(asyncio.Transport):
             and getattr(self.protocol, "state", PLAIN) is PLAIN
             and _FOR_THE_LOOP(data) is None
         ):
-            self._replies.begin_turn()
+            self._replies.begin_round()
             self.deliver()
         else:
             loop.hand_over(self.deliver)

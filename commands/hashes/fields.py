@@ -12,7 +12,7 @@ from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
 from ..spec.command import handles
 from . import specs
-from .shared import Looks, changed, make_hash
+from .shared import FieldLookups, changed, make_hash
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -96,9 +96,9 @@ def hmget(client: Client, args: list[bytes]) -> bytes:
     if value.times is None:
         found = [value.fields.get(field) for field in args[2:]]
     else:
-        looks = Looks(client, args[1], value)
-        found = [looks.find(field) for field in args[2:]]
-        looks.finish(names_last=client.db.keyspace.names_last_expired)
+        lookups = FieldLookups(client, args[1], value)
+        found = [lookups.find(field) for field in args[2:]]
+        lookups.finish(names_last=client.db.keyspace.names_last_expired)
     return replies.array([null if content is None else replies.bulk(content) for content in found])
 
 

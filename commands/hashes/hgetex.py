@@ -14,7 +14,7 @@ from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
 from .field_expiry import is_past, parse_fields, parse_time, propagate_times
-from .shared import Looks, changed, make_hash, propagate_with_times, remove_if_empty
+from .shared import FieldLookups, changed, make_hash, propagate_with_times, remove_if_empty
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -120,12 +120,12 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
         return replies.array([null] * len(options.fields))
     if options.time_word:
         value.prepare_times()
-    looks = Looks(client, name, value)
+    lookups = FieldLookups(client, name, value)
     answers: list[bytes] = []
     updated: list[bytes] = []
     deleted: list[bytes] = []
     for field in options.fields:
-        content = looks.find(field)
+        content = lookups.find(field)
         answers.append(null if content is None else replies.bulk(content))
         if content is None or not options.time_word:
             continue
@@ -138,8 +138,8 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
         else:
             let_expire(db, name, value, field, options.when)
             updated.append(field)
-    if updated and looks.dropped:
-        looks.finish()  # the events of expired fields come before those of the others
+    if updated and lookups.dropped:
+        lookups.finish()  # the events of expired fields come before those of the others
     if updated and options.time_word == b"PERSIST":
         changed(client, name, b"hpersist", updated)
         propagate_times(client, [b"HPERSIST", name, options.fields_word], options.fields, [])
@@ -149,8 +149,8 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
         propagate_times(client, [b"HPEXPIREAT", name, when, options.fields_word], options.fields, [])
     elif deleted:
         changed(client, name, b"hdel", deleted)
-    if looks.dropped and not updated:
-        looks.finish()
+    if lookups.dropped and not updated:
+        lookups.finish()
     elif deleted:
         remove_if_empty(client, name, value)
     return replies.array(answers)
@@ -167,13 +167,13 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
     words, limits = options.fields, db.keyspace.limits
     fields = words[::2]
     if value is not None and options.condition:
-        looks = Looks(client, name, value)
+        lookups = FieldLookups(client, name, value)
         wanted = options.condition == b"FXX"
-        met = all((looks.find(field) is not None) == wanted for field in fields)
+        met = all((lookups.find(field) is not None) == wanted for field in fields)
         if not met:
-            looks.finish()
+            lookups.finish()
             return replies.ZERO
-        looks.finish_before_set()
+        lookups.finish_before_set()
     if value is None:
         value = make_hash(client, name)
     if options.sets_times:
@@ -215,23 +215,23 @@ def hgetdel(client: Client, args: list[bytes]) -> bytes:
     null = replies.null(client.resp)
     if value is None:
         return replies.array([null] * len(fields))
-    looks = Looks(client, name, value)
+    lookups = FieldLookups(client, name, value)
     answers: list[bytes] = []
     deleted: list[bytes] = []
     for field in fields:
-        content = looks.find(field)
+        content = lookups.find(field)
         answers.append(null if content is None else replies.bulk(content))
         if content is not None and value.discard(field):
             deleted.append(field)
     # A replica hides an expired field and keeps it, but sends its event.
-    hidden = [field for field in fields if field not in looks.dropped and field in value.fields]
-    if hidden or (looks.dropped and deleted):
-        client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, looks.dropped + hidden)
+    hidden = [field for field in fields if field not in lookups.dropped and field in value.fields]
+    if hidden or (lookups.dropped and deleted):
+        client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, lookups.dropped + hidden)
     if deleted:
         changed(client, name, b"hdel", deleted)
         client.propagate([b"HDEL", name, *fields])
-    if looks.dropped and not deleted:
-        looks.finish()
+    if lookups.dropped and not deleted:
+        lookups.finish()
     elif deleted:
         remove_if_empty(client, name, value)
     return replies.array(answers)

@@ -24,7 +24,7 @@ def make_hash(client: Client, key: bytes) -> Hash:
     return value
 
 
-class Looks:
+class FieldLookups:
     """Finds several fields of one hash and deletes the expired ones; ``finish`` then signals these together."""
 
     __slots__ = ("_client", "_hash", "_key", "dropped")

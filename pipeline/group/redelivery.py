@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ..redis.connection import Connection
     from .member import Idle, Member
 
-Without = dict[str, frozenset[int]]
+LeftOut = dict[str, frozenset[int]]
 Entries = list[tuple[str, "Idle"]]
 _DIVIDED_BY: Final = 16
 _KEPT_MS: Final = 30 * 86_400_000
 _KEPT_BATCHES: Final = 100
 
 
-def left_out(connection: Connection, batch: GroupOffset) -> Without:
+def left_out(connection: Connection, batch: GroupOffset) -> LeftOut:
     """Return the ids that a batch leaves out, by stream, as recorded in the server."""
     words: list[bytes] = connection.call("HGETALL", _key(batch.group, batch.consumer))
     found: dict[str, set[int]] = {}
@@ -52,7 +52,7 @@ def left_out(connection: Connection, batch: GroupOffset) -> Without:
     return {stream: frozenset(members) for stream, members in found.items()}
 
 
-def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: Without) -> None:
+def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: LeftOut) -> None:
     """Record in the server the ids that a batch leaves out (by stream); the record expires after 30 days."""
     key = _key(batch.group, batch.consumer)
     streams = {stream: steps_of_ids(sorted(members)) for stream, members in without.items()}
@@ -98,7 +98,7 @@ def trial_size(entries: int) -> int:
 
 
 def divide(
-    member: Member, most: int | None, batch: GroupOffset, without: Without
+    member: Member, most: int | None, batch: GroupOffset, without: LeftOut
 ) -> tuple[Entries, Entries, Entries]:
     """Return three parts of a repeated batch: deliver again, leave for a later batch, move to the dead letters.
 
@@ -122,7 +122,7 @@ def divide(
     return [pair for pair in pending if pair not in others], waiting, dead
 
 
-def _pending(member: Member, batch: GroupOffset, without: Without) -> Entries:
+def _pending(member: Member, batch: GroupOffset, without: LeftOut) -> Entries:
     """Return the entries of a batch that are pending with its consumer or with ours."""
     owners = dict.fromkeys([batch.consumer, member.consumer])
     found: Entries = []
@@ -151,7 +151,7 @@ def by_stream(entries: Entries) -> dict[str, list[Idle]]:
     return found
 
 
-def joined(without: Without, more: Entries) -> Without:
+def joined(without: LeftOut, more: Entries) -> LeftOut:
     """Return a record of left-out entries that has ``more`` entries in addition."""
     added = {stream: {each.stream_id for each in members} for stream, members in by_stream(more).items()}
     return without | {stream: without.get(stream, frozenset()) | members for stream, members in added.items()}

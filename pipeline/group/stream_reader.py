@@ -46,7 +46,7 @@ from .member import Member
 from .offset import GroupOffset, Run, shares
 from .options import GroupOptions
 from .redelivery import (
-    Without,
+    LeftOut,
     by_stream,
     divide,
     first_kept,
@@ -107,7 +107,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._query = ""
         self._consumer = self._options.consumer or ""
         self._first_batch: GroupOffset | None = None
-        self._without: tuple[int, Without] = (-1, {})
+        self._without: tuple[int, LeftOut] = (-1, {})
         self._ensured: set[str] = set()
         self._missed_by_tasks = MissedEntries(stops=self._options.fail_on_data_loss)
 
@@ -364,7 +364,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             )
         return rows_worth(self._gathering().member.connection, places, self._options)
 
-    def _left_out(self, batch: GroupOffset) -> Without:
+    def _left_out(self, batch: GroupOffset) -> LeftOut:
         """Return the entries that a batch leaves out, by stream."""
         if batch.batch == self._returned:
             return {}  # it is ours, and was not run again
@@ -374,7 +374,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self._without = batch.batch, found
         return self._without[1]
 
-    def _run_again(self, batch: GroupOffset) -> Without:
+    def _run_again(self, batch: GroupOffset) -> LeftOut:
         """Count another delivery of a batch that an earlier driver planned; leave out entries delivered too often.
 
         Raises DataLossError: an entry for the dead letters was deleted, and ``failOnDataLoss`` is on.
@@ -384,7 +384,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._become(batch)
         return in_spite_of_losses(lambda: self._divide(batch), self._options.endpoint.retries, self.stop)
 
-    def _divide(self, batch: GroupOffset) -> Without:
+    def _divide(self, batch: GroupOffset) -> LeftOut:
         member = self._gathering().member
         before = left_out(member.connection, batch)
         again, waiting, dead = divide(member, self._options.max_deliveries, batch, before)

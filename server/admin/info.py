@@ -231,7 +231,7 @@ def _persistence(server: Server) -> Iterator[tuple[str, object]]:
         yield "aof_current_size", aof.size
         yield "aof_base_size", aof.base_size
         yield "aof_pending_rewrite", 0
-        yield "aof_buffer_length", aof.pending
+        yield "aof_buffer_length", aof.unwritten
         yield "aof_pending_bio_fsync", int(persistence.is_syncing)
         yield "aof_delayed_fsync", persistence.delayed_syncs
     if server.loading:

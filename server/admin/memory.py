@@ -19,10 +19,10 @@ from .used_memory import (
     aof_buffer_bytes,
     client_bytes,
     dataset_bytes,
-    give_back,
     human_bytes,
     overhead_bytes,
     resident_bytes,
+    return_free_memory,
     script_bytes,
 )
 
@@ -132,7 +132,7 @@ def memory_malloc_stats(client: Client, _args: list[bytes]) -> bytes:
 def memory_purge(_client: Client, _args: list[bytes]) -> bytes:
     """Collect garbage, and return free memory to the system if the C library can; reply OK."""
     gc.collect()
-    give_back()
+    return_free_memory()
     return replies.OK
 
 

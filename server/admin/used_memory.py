@@ -29,7 +29,7 @@ def resident_bytes() -> int:
 PROGRAM_BYTES: Final = resident_bytes()
 
 
-def give_back() -> None:
+def return_free_memory() -> None:
     """Return free memory to the operating system, if the C library can (MEMORY PURGE)."""
     try:
         trim = system.HERE.function_of_c("malloc_trim")
@@ -82,7 +82,7 @@ def client_bytes(server: Server, *, replicas: bool) -> int:
 def aof_buffer_bytes(server: Server) -> int:
     """Return the bytes that wait to be written to the AOF."""
     aof = server.persistence.aof
-    return 0 if aof is None else aof.pending
+    return 0 if aof is None else aof.unwritten
 
 
 def dataset_bytes(server: Server) -> int:

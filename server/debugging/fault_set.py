@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Look:
+class Decision:
     """The decision of the active faults about one command: which fault hits it, and which have counted it."""
 
     fault: Fault | None = None  # the fault that hits it, or None
@@ -83,7 +83,7 @@ class FaultSet:
         """Deactivate a fault, and end its effects on running commands. Raises KeyError: no active fault has this ID."""
         self.end(number)
 
-    def look(
+    def decide(
         self,
         now: int,
         sender: Sender,
@@ -91,9 +91,9 @@ class FaultSet:
         *,
         is_queued: bool = False,
         is_empty: bool = False,
-        before: Look | None = None,
+        before: Decision | None = None,
         only: Callable[[FaultSpec], bool] | None = None,
-    ) -> Look:
+    ) -> Decision:
         """Let the faults decide about a command, oldest first, until one hits it; return the decision.
 
         Args:
@@ -104,25 +104,25 @@ class FaultSet:
             before: an earlier decision about the same command; faults that took part in it do not decide again.
             only: selects the faults that decide; None: all.
         """
-        look = before or Look()
-        last = next(reversed(self.active), look.until)
+        decision = before or Decision()
+        last = next(reversed(self.active), decision.until)
         for fault in self._looking_for(sent):
             spec = fault.spec
             is_error = spec.error is not None
             if only is not None and not only(spec):
                 continue
-            if fault.id <= look.until or (is_queued and not is_error) or (is_empty and spec.passes_empty):
+            if fault.id <= decision.until or (is_queued and not is_error) or (is_empty and spec.passes_empty):
                 continue
             for each in sent[:1] if is_error else sent:
                 fitted = fault.fitted
                 is_hit = fault.takes(now, sender, each)
                 if fault.fitted > fitted:
-                    look.count(fault, fault.hits[-1] if is_hit else None)
+                    decision.count(fault, fault.hits[-1] if is_hit else None)
                 if is_hit:
-                    look.fault, look.until = fault, last
-                    return look
-        look.until = last
-        return look
+                    decision.fault, decision.until = fault, last
+                    return decision
+        decision.until = last
+        return decision
 
     def refuses_connection(self, now: int, client_id: int) -> bool:
         """Return True if a fault (CONNECTIONS refuse) hits a new connection, which must then be closed."""

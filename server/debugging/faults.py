@@ -24,7 +24,7 @@ from ..execution.entry import IMMEDIATE
 from .delays import Delays
 from .disk import Disk
 from .fault import Fault, Hit, Sender, Sent
-from .fault_set import FaultSet, Look
+from .fault_set import Decision, FaultSet
 from .recorder import first_id
 from .transports import Cut, Slow
 
@@ -48,10 +48,10 @@ class Faults(FaultSet):
         self._server = server
         self._disk = Disk(server, self._find_of_disk)
         self._delays = Delays(server)
-        # The decision of the faults (`Look`) about the command that a postponed client will re-run.
-        self._decided: dict[Connection, Look] = {}
+        # The decision of the faults (`Decision`) about the command that a postponed client will re-run.
+        self._decided: dict[Connection, Decision] = {}
         # The decision about a blocked command that a fault has delayed, or whose reply is due.
-        self._due: dict[Connection, Look] = {}
+        self._due: dict[Connection, Decision] = {}
 
     def add(self, spec: FaultSpec) -> int:
         """Activate a fault; return its ID."""
@@ -68,7 +68,9 @@ class Faults(FaultSet):
         Raises KeyError: no active fault has this ID.
         """
         fault = self.end(number)
-        self._due = {client: look for client, look in self._due.items() if look.fault is not fault}
+        self._due = {
+            client: decision for client, decision in self._due.items() if decision.fault is not fault
+        }
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
         self._delays.release(fault.spec)
@@ -108,15 +110,15 @@ class Faults(FaultSet):
         client.
         """
         dispatcher = self._server.dispatcher
-        look = self._decided.pop(client, None)
-        if look is not None and look.fault is not None and look.fault.id not in self.active:
-            look.fault = None
-        if look is None or look.fault is None:
-            look = self._look_at_sent(client, argv, look)
-            if look.fault is not None and self._postpones(client, look.fault, client.resume):
-                self._decided[client] = look
-                return look.fault, None
-        fault = look.fault
+        decision = self._decided.pop(client, None)
+        if decision is not None and decision.fault is not None and decision.fault.id not in self.active:
+            decision.fault = None
+        if decision is None or decision.fault is None:
+            decision = self._decide_at_arrival(client, argv, decision)
+            if decision.fault is not None and self._postpones(client, decision.fault, client.resume):
+                self._decided[client] = decision
+                return decision.fault, None
+        fault = decision.fault
         if fault is not None and fault.spec.spoils_reply and out:
             client.write(b"".join(out))  # the fault does not affect earlier replies
             out.clear()
@@ -131,12 +133,12 @@ class Faults(FaultSet):
             return fault, None
         reply = dispatcher.process(client, argv)
         if client.state is POSTPONED:
-            self._decided[client] = look
+            self._decided[client] = decision
         elif reply is None and client.state is BLOCKED:
             if fault is None or not fault.spec.delays:
-                look.take_back()
+                decision.take_back()
                 return None, None
-            self._due[client] = look
+            self._due[client] = decision
         elif fault is not None and fault.spec.spoils_reply:
             self._spoil(client, fault, reply or b"")
             if _closes(fault.spec):
@@ -148,23 +150,23 @@ class Faults(FaultSet):
         if not self.active or not _is_due(waiter):
             run()
             return
-        look = self._due.get(client)
-        if look is None:
-            look = self._due[client] = self._look(client, Sent(waiter.entry.command, waiter.argv))
-            if look.fault is not None and self._delays.begin(
-                client, look.fault.spec, lambda: self._server.blocking.end_hold(waiter)
+        decision = self._due.get(client)
+        if decision is None:
+            decision = self._due[client] = self._decide(client, Sent(waiter.entry.command, waiter.argv))
+            if decision.fault is not None and self._delays.begin(
+                client, decision.fault.spec, lambda: self._server.blocking.end_hold(waiter)
             ):
                 waiter.is_held = True
                 return
-        if look.fault is not None and (
-            look.fault.spec.error is not None or look.fault.spec.close == b"before"
+        if decision.fault is not None and (
+            decision.fault.spec.error is not None or decision.fault.spec.close == b"before"
         ):
             self._server.blocking.end_wait(waiter, b"")  # `answer` applies the fault
             return
         run()
-        if client.state is BLOCKED and (look.fault is None or not look.fault.spec.delays):
+        if client.state is BLOCKED and (decision.fault is None or not decision.fault.spec.delays):
             self._due.pop(client, None)
-            look.take_back()  # there was no data for it after all
+            decision.take_back()  # there was no data for it after all
 
     def answer(
         self, client: Connection, waiter: Waiter, reply: bytes
@@ -174,18 +176,18 @@ class Faults(FaultSet):
         Return the fault that hits it; the reply that the command returned (None: it did not run); and the bytes to
         send (None: send nothing now).
         """
-        look = self._due.pop(client, None)
-        if look is None:
+        decision = self._due.pop(client, None)
+        if decision is None:
             sent = Sent(waiter.entry.command, waiter.argv)
-            look = self._look(client, sent, is_empty=reply in _NOTHING)
-            if look.fault is not None and self._postpones(
-                client, look.fault, lambda: self._server.blocking.answer(waiter, reply)
+            decision = self._decide(client, sent, is_empty=reply in _NOTHING)
+            if decision.fault is not None and self._postpones(
+                client, decision.fault, lambda: self._server.blocking.answer(waiter, reply)
             ):
-                self._due[client] = look
-                return look.fault, reply, None
+                self._due[client] = decision
+                return decision.fault, reply, None
         else:
             self._delays.forget(client)
-        fault = look.fault
+        fault = decision.fault
         if fault is None:
             return None, reply, reply
         if fault.spec.error is not None:
@@ -219,23 +221,23 @@ class Faults(FaultSet):
             client.wait(POSTPONED)
         return delays
 
-    def _look(self, client: Connection, sent: Sent, *, is_empty: bool = False) -> Look:
-        return self.look(self._server.clock.now, _sender(client), [sent], is_empty=is_empty)
+    def _decide(self, client: Connection, sent: Sent, *, is_empty: bool = False) -> Decision:
+        return self.decide(self._server.clock.now, _sender(client), [sent], is_empty=is_empty)
 
-    def _look_at_sent(self, client: Connection, argv: list[bytes], before: Look | None) -> Look:
+    def _decide_at_arrival(self, client: Connection, argv: list[bytes], before: Decision | None) -> Decision:
         """Let the faults decide about a command that a client has sent; for EXEC, also about its queued commands."""
         find = self._server.dispatcher.find
         try:
             entry = find(argv)
         except ReplyError:
-            return Look()
+            return Decision()
         sent = [Sent(entry.command, argv)]
         transaction = client.transaction
         is_queued = transaction is not None and entry.name not in IMMEDIATE
         if transaction is not None and entry.name == "exec" and not transaction.aborted:
             sent += [Sent(queued.command, words) for queued, words in transaction.commands]
         now = self._server.clock.now
-        return self.look(now, _sender(client), sent, is_queued=is_queued, before=before)
+        return self.decide(now, _sender(client), sent, is_queued=is_queued, before=before)
 
     def _error(self, client: Connection, fault: Fault, sent: Sent) -> bytes:
         """Return the text of an error; MOVED and ASK without a text point to this server."""

@@ -258,7 +258,7 @@ class Listeners:
 
     @staticmethod
     def _shut(listener: asyncio.Server) -> None:
-        """Stop listening at once; the loop alone might close the socket only in its next turn."""
+        """Stop listening at once; the loop alone might close the socket only in its next round."""
         for sock in listener.sockets:
             # Not every system can shut down a listening socket.
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(sock.fileno())) as same:

@@ -1,14 +1,14 @@
-"""The replies of one round of the event loop (a *turn*), which leave together at its end.
+"""The replies of one round of the event loop, which leave together at its end.
 
 A write wakes the process that waits for it, which costs more than most commands: on a virtual machine it exits to the
 host. A server that writes each reply separately wakes its clients once per reply. A server that writes the replies of a
-turn in a row finds the clients awake. Redis does the same: it writes before it waits for events.
+round in a row finds the clients awake. Redis does the same: it writes before it waits for events.
 
-With an append-only file, one system call writes all changes of the turn before its replies leave. Under
+With an append-only file, one system call writes all changes of the round before its replies leave. Under
 ``appendfsync always`` the replies also wait for the fsync (``server/persistence/aof``).
 
 A single client gains nothing from batching; with a few clients, each works while the others are served. So replies leave
-at once while few clients are connected, or if the last turn had at most two replies. Held replies leave early when their
+at once while few clients are connected, or if the last round had at most two replies. Held replies leave early when their
 millisecond is over, and before a client runs a batch that may take long. During a single long command they wait, as
 everything else does.
 """
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 ALWAYS: Final = 1 << 62
 _FEW: Final = 32
-_PAIR: Final = 2  # replies; a turn with so few gains nothing from batching
+_PAIR: Final = 2  # replies; a round with so few gains nothing from batching
 UNSCHEDULED: Final = -1
 
 
 class Replies:
-    """Holds the replies of one server's clients until this round of the event loop (a *turn*) ends.
+    """Holds the replies of one server's clients until this round of the event loop ends.
 
     To *hold* a reply is to keep it, to *release* replies is to send what is held, and to *flush* is to write the effects of
-    the turn first. Replies are *dropped* if nobody waits for them or nothing may confirm their effects.
+    the round first. Replies are *dropped* if nobody waits for them or nothing may confirm their effects.
 
     ``Connection.data_received`` and ``Connection.write`` inline the beginning of ``hold_last`` and ``hold``.
     """
@@ -43,7 +43,7 @@ class Replies:
         # The replies with their connections, in the order in which they were created.
         self.held: list[tuple[Connection, bytes]] = []
         # How many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
-        # the next turn decides again. Always 0 with an append-only file.
+        # the next round decides again. Always 0 with an append-only file.
         self.at_once = _FEW
         # The millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
         self.since = UNSCHEDULED
@@ -51,7 +51,7 @@ class Replies:
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes that ``hold`` keeps
         self._is_plain = True  # all held replies came through ``hold_last``, from open connections
-        self._released = 0  # replies that left before the turn ended
+        self._released = 0  # replies that left before the round ended
         self._few = 0  # ``at_once`` with an append-only file, which must be written first
 
     def hold(self, connection: Connection, data: bytes) -> None:
@@ -74,12 +74,12 @@ class Replies:
         self.since = self._server.keyspace.now
 
     def _may_leave(self) -> bool:
-        """Write the pending effects; return True if a reply may be sent before the turn ends."""
+        """Write the pending effects; return True if a reply may be sent before the round ends."""
         server = self._server
         return (
             server.persistence.aof is not None
             and server.config.appendfsync != "always"
-            and server.persistence.write_turn()
+            and server.persistence.write_round()
         )
 
     def is_held(self, connection: Connection) -> bool:
@@ -107,15 +107,15 @@ class Replies:
         self._sizes.pop(connection, None)
         self._closing.discard(connection)
 
-    # The end of a turn
+    # The end of a round
 
     def flush_later(self) -> None:
         """Schedule ``flush`` for the end of this round of the event loop, unless it is scheduled."""
         if self.since == UNSCHEDULED:
-            self._server.loop.call_soon(self._end_turn)
+            self._server.loop.call_soon(self._end_round)
             self.since = self._server.keyspace.now  # after the call: if that fails, the next reply schedules
 
-    def _end_turn(self) -> None:
+    def _end_round(self) -> None:
         self.since = UNSCHEDULED
         server = self._server
         is_pair = self._released + len(self.held) <= _PAIR
@@ -129,10 +129,10 @@ class Replies:
         if server.persistence.aof is None:
             are_few = is_pair or len(server.clients) <= server.tuning.few_clients
             self.at_once, self._few = _FEW if are_few else 0, 0
-        else:  # one write of the file serves all replies of a turn
+        else:  # one write of the file serves all replies of a round
             self.at_once, self._few = 0, _FEW if is_pair else 0
 
-    def begin_turn(self) -> None:
+    def begin_round(self) -> None:
         """Let replies leave at once, for a single client that calls from a thread other than the loop's."""
         if self.since == UNSCHEDULED:
             self.at_once, self._few = (_FEW, 0) if self._server.persistence.aof is None else (0, _FEW)
@@ -140,7 +140,7 @@ class Replies:
     def flush(self) -> None:
         """Write the effects of this round to the append-only file, then send the replies; with ``always`` after an fsync."""
         persistence = self._server.persistence
-        if persistence.aof is None or persistence.write_turn():
+        if persistence.aof is None or persistence.write_round():
             self.release()
 
     def release_early(self) -> None:

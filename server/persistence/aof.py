@@ -327,7 +327,7 @@ class Persistence:
             self.aof.annotate(self.server.clock.now)
         self.aof.append(data)
 
-    def write_turn(self) -> bool:
+    def write_round(self) -> bool:
         """Write the effects of this round of the event loop to the AOF, and begin an fsync under ``always``.
 
         Return True if the replies of the round may be sent now. Under ``always`` they wait for an fsync; if the
@@ -366,7 +366,7 @@ class Persistence:
     def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
         """After an fsync, schedule a flush of the replies and records that arrived while it ran."""
         replies = self.server.replies
-        if replies.held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
+        if replies.held or aof.unwritten or (aof.unsynced and self.server.config.appendfsync == "always"):
             replies.flush_later()
 
     def drop(self) -> None:
@@ -405,7 +405,7 @@ class Persistence:
 
     def write_now(self) -> bool:
         """Write the pending effects, without an fsync; return False if the server is ending, perhaps because that failed."""
-        if self.aof is not None and self.aof.has_pending:
+        if self.aof is not None and self.aof.has_unwritten:
             self._write(self.aof)
         return not self.server.stopping
 
@@ -426,7 +426,7 @@ class Persistence:
 
     def has_unwritten(self) -> bool:
         """Return True if propagated effects are not yet written to the AOF."""
-        return self.aof is not None and self.aof.has_pending
+        return self.aof is not None and self.aof.has_unwritten
 
     def switch_off(self) -> None:
         """CONFIG SET appendonly no: write and sync what is pending, close the file and propagate nothing to it any more."""

@@ -144,7 +144,7 @@ class Snapshots:
             source = ByteSource(lambda count: files.read(fd, count))
             persistence.begin_loading(path.stat().st_size)
             load = self._read(source, on_dropped=dropped)
-            is_whole = await load_in_turns(server, load, source, self.info)
+            is_whole = await load_in_steps(server, load, source, self.info)
         finally:
             files.close(fd)
         if not is_whole:
@@ -461,7 +461,7 @@ def read_file(
     )
 
 
-async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource, info: RdbInfo) -> bool:
+async def load_in_steps(server: Server, load: Iterator[None], source: ByteSource, info: RdbInfo) -> bool:
     """Run the steps of ``load`` and serve clients in between; return False if the server stops before the end.
 
     Args:

@@ -244,7 +244,7 @@ class Replicas:
         if waiting:
             self._schedule_transfer(waiting[0])
 
-    def give_up(self, replica: Replica) -> None:
+    def disconnect(self, replica: Replica) -> None:
         """Disconnect a replica whose snapshot failed; it reconnects."""
         replica.connection.close(after_reply=False)
 
@@ -285,7 +285,7 @@ class Replicas:
             replica.release()
         if self.server.config.min_replicas_to_write:
             self.count_good()
-        self.replication.waits.look_again()
+        self.replication.waits.recheck()
         self.replication.failover.hand_over_if_synced()
         self.server.ending.finish_if_ready()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.regex import regex
 from ...storage.loading import RdbError, RdbInfo
 from ...storage.rdb import ByteSource
-from ..persistence.rdb import load_in_turns, read_file
+from ..persistence.rdb import load_in_steps, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -94,7 +94,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     server.update_checks()
     try:
         source = ByteSource(file.read)
-        if not await load_in_turns(server, read_file(server, source, fresh, info), source, info):
+        if not await load_in_steps(server, read_file(server, source, fresh, info), source, info):
             raise OSError("the server ends")
     except RdbError as error:
         raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error

@@ -185,7 +185,7 @@ class SnapshotSender:
 
     def _fail(self) -> None:
         for replica in self._present:
-            self.replicas.give_up(replica)
+            self.replicas.disconnect(replica)
         self.replicas.transfer_is_over()
 
     def _end(self) -> None:

@@ -380,7 +380,7 @@ class Replication:
 
     def note_first_base(self) -> None:
         """After the AOF got its first base, recheck WAITAOF, and acknowledge to our master that the data is on disk."""
-        self.waits.look_again()
+        self.waits.recheck()
         if self.link is not None:
             self.link.acknowledge()
 

@@ -80,7 +80,7 @@ class Waits:
         self._waits.clear()
         self._tidied = 0
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Unblock clients whose writes enough replicas have by now, after an ACK or with our first base."""
         if not self._waits:
             return

@@ -83,7 +83,7 @@ class Failover:
     async def _promote(self, chosen: Replica) -> None:
         monitor = self._monitor
         deadline = monitor.now + self._limit
-        while not await monitor.watch_of(chosen).turn(b"NO", b"ONE"):
+        while not await monitor.watch_of(chosen).make_follow(b"NO", b"ONE"):
             if monitor.now > deadline or chosen.is_down:
                 raise _AbortedError("-failover-abort-slave-timeout")
             await asyncio.sleep(_PAUSE)
@@ -114,7 +114,7 @@ class Failover:
             busy = sum(each.turning in {"sent", "inprog"} for each in master.replicas.values())
             if busy >= master.settings.parallel_syncs:
                 return
-            if not await watch.turn(chosen.host.encode(), b"%d" % chosen.port):
+            if not await watch.make_follow(chosen.host.encode(), b"%d" % chosen.port):
                 return
             self._advance(replica, "sent")
         if replica.turning == "done" or not await watch.refresh():

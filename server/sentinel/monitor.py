@@ -153,7 +153,7 @@ class Monitor:
         if not is_master and place == (master.host, master.port):
             return
         watch = self._watches[instance]
-        if await watch.turn(master.host.encode(), b"%d" % master.port):
+        if await watch.make_follow(master.host.encode(), b"%d" % master.port):
             self.publish("+convert-to-slave" if is_master else "+fix-slave-config", f"{instance}")
             await watch.refresh()
 

@@ -63,7 +63,7 @@ class Watch:
         self._monitor.note_info(self._master, self.instance, text)
         return True
 
-    async def turn(self, host: bytes, port: bytes) -> bool:
+    async def make_follow(self, host: bytes, port: bytes) -> bool:
         """Make the server a replica of ``host`` and ``port``, or a master (``NO``, ``ONE``); return True if it has agreed.
 
         The server also disconnects its clients, so that they ask the sentinel for the new address.

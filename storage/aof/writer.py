@@ -219,12 +219,12 @@ class AppendOnlyFile:
         return self._sizes_before + self._file_size
 
     @property
-    def pending(self) -> int:
+    def unwritten(self) -> int:
         """Bytes appended but not written yet (INFO aof_buffer_length)."""
         return sum(map(len, self._pending))
 
     @property
-    def has_pending(self) -> bool:
+    def has_unwritten(self) -> bool:
         """Whether a record is appended but not written yet."""
         return bool(self._pending)
 

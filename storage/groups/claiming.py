@@ -347,7 +347,7 @@ def pass_lost(group: Group, stream: Stream, latest: int) -> Iterator[None]:
         for entry, stored in islice(_claimable(group, stream, latest), _PIECE):
             if stored is not None:
                 return
-            order.claimable = entry.ms, entry.turn, entry.number + 1
+            order.claimable = entry.ms, entry.serial, entry.number + 1
             passed += 1
         if passed == _PIECE:
             yield

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     # Several entries in columns: IDs as alternating (ms, seq), owners, delivery times, delivery counts.
     Rows: TypeAlias = "tuple[Sequence[int], Sequence[Consumer], Sequence[int], Sequence[int]]"
-    # An entry, after its delivery time and turn when the line was written.
+    # An entry, after its delivery time and serial number when the line was written.
     Line: TypeAlias = "tuple[int, int, Pending]"
 
 NEVER: Final = -1
@@ -51,7 +51,7 @@ UNOWNED_MS: Final = -(1 << 63)
 _SLACK: Final = 64  # waste up to here is not worth sweeping
 _STEP: Final = 16  # entries in the first step of a walk; each further step doubles the number
 _PIECE: Final = 512  # entries between two pauses of long work
-_MANY: Final = 1 << 14  # entries to list, or outdated items to skip, within a turn
+_MANY: Final = 1 << 14  # entries to list, or outdated items to skip, at once
 _RUNS: Final = 8  # the most ascending runs to merge
 _SWEPT: Final = 4096  # minimum number of items that a sweep step examines
 _CLEARED: Final = 1 << 16  # entries that a dict loses at once in 1 ms
@@ -68,7 +68,7 @@ _BEGIN: Final[tuple[int, ...]] = ()
 
 
 def _place_in_time(line: Line) -> tuple[int, int, int]:
-    """Return the sort key of a line: delivery time, turn, ID."""
+    """Return the sort key of a line: delivery time, serial, ID."""
     return line[0], line[1], line[2].number
 
 
@@ -98,7 +98,7 @@ class Pending:
     There is no ``__init__``: its call took 0.15 of the 0.33 us that a record cost. ``make_pending`` and loops set the slots.
     """
 
-    __slots__ = ("at", "column", "consumer", "count", "id", "ms", "text", "turn")
+    __slots__ = ("at", "column", "consumer", "count", "id", "ms", "serial", "text")
     text: bytes  # its ID
     id: int  # the same as an integer, 0 until ``number`` computes it
     consumer: Consumer  # the owner; GONE if the entry is not pending
@@ -108,9 +108,9 @@ class Pending:
     # column.
     column: array[int]
     at: int
-    # Number of its last change; later changes have greater ones. Deliveries with no other change in between share one
-    # turn, because their entries ascend by ID.
-    turn: int
+    # The serial number of its last change; later changes have greater ones. Deliveries with no other change in between
+    # share one, because their entries ascend by ID.
+    serial: int
 
     @property
     def number(self) -> int:
@@ -128,7 +128,7 @@ def make_pending(
     consumer: Consumer = GONE,
     ms: int = 0,
     count: int = 0,
-    turn: int = 0,
+    serial: int = 0,
     column: array[int] = _NOWHERE,
     at: int = 0,
 ) -> Pending:
@@ -139,7 +139,7 @@ def make_pending(
     entry.consumer = consumer
     entry.ms = ms
     entry.count = count
-    entry.turn = turn
+    entry.serial = serial
     entry.column = column
     entry.at = at
     return entry
@@ -333,8 +333,8 @@ class Order(_Order[Pending]):
 class IdleOrder(_Order["Line"]):
     """The entries of a group by delivery time, and within one time in the order of their deliveries.
 
-    Each change of an entry adds a line: its delivery time, its turn and the entry. Walks skip earlier lines, whose
-    turn is no longer the entry's.
+    Each change of an entry adds a line: its delivery time, its serial number and the entry. Walks skip earlier lines,
+    whose serial number is no longer the entry's.
     """
 
     __slots__ = ("claimable",)
@@ -342,12 +342,12 @@ class IdleOrder(_Order["Line"]):
 
     def __init__(self) -> None:
         super().__init__()
-        # A place (delivery time, turn, …); the stream no longer has the entries before it (``claiming.pass_lost``).
+        # A place (delivery time, serial, …); the stream no longer has the entries before it (``claiming.pass_lost``).
         self.claimable: tuple[int, ...] = _BEGIN
 
     def add(self, entry: Pending) -> None:
-        """Add a line for a new or changed entry. Entries of one turn must be added in ID order."""
-        line = entry.ms, entry.turn, entry
+        """Add a line for a new or changed entry. Entries with one serial number must be added in ID order."""
+        line = entry.ms, entry.serial, entry
         if self.claimable and line[:2] < self.claimable:
             self.claimable = line[:2]
         lines = self.items
@@ -363,11 +363,11 @@ class IdleOrder(_Order["Line"]):
         Other lines just become outdated.
         """
         if self.late:
-            self.late.discard((entry.ms, entry.turn, entry))
+            self.late.discard((entry.ms, entry.serial, entry))
 
     def living(self, items: list[Line]) -> list[Line]:
         """Return the ``items`` that are not outdated."""
-        return [line for line in items if line[2].turn == line[1] and line[2].consumer is not GONE]
+        return [line for line in items if line[2].serial == line[1] and line[2].consumer is not GONE]
 
     def fill(self, entries: Iterator[Pending]) -> Iterator[None]:
         """Add all entries, which come in ID order; yield between steps.
@@ -377,7 +377,7 @@ class IdleOrder(_Order["Line"]):
         runs: list[list[Line]] = []
         while some := list(islice(entries, _PIECE)):
             for entry in some:
-                line = entry.ms, entry.turn, entry
+                line = entry.ms, entry.serial, entry
                 for run in runs:
                     if run[-1][:2] <= line[:2]:
                         run.append(line)
@@ -407,7 +407,7 @@ class IdleOrder(_Order["Line"]):
 
         Args:
             latest: a delivery time, inclusive.
-            low: the place to start at (delivery time, turn, …).
+            low: the place to start at (delivery time, serial, …).
         """
         for ms, _, entry in self.walk(low):
             if ms > latest:
@@ -418,15 +418,15 @@ class IdleOrder(_Order["Line"]):
 class Pel(Freeable):
     """All pending entries of one group."""
 
-    __slots__ = ("_delivered", "_idle", "_owned", "_turn", "by_text", "order")
+    __slots__ = ("_delivered", "_idle", "_owned", "_serial", "by_text", "order")
 
     def __init__(self) -> None:
         self.by_text: dict[bytes, Pending] = {}  # the entries by the canonical text of their IDs; read only
         self.order = Order()  # the entries by ID
         self._owned: dict[Consumer, Order] | None = None  # None: not asked for yet
         self._idle: IdleOrder | None = None  # likewise
-        self._turn = 0
-        self._delivered = 0  # the turn of the newest delivery
+        self._serial = 0
+        self._delivered = 0  # the serial number of the newest delivery
 
     def __len__(self) -> int:
         return len(self.by_text)
@@ -467,10 +467,10 @@ class Pel(Freeable):
                 for at, text in enumerate(islice(rest, stop - start), start):
                     self.put(make_pending(text, column=chunk.ms, at=at), consumer, ms, 1)
             return
-        if self._delivered != self._turn:
-            # Deliveries share a turn until another change: a new one takes 32 bytes for each entry read alone.
-            self._delivered = self._turn = self._turn + 1
-        turn = self._turn
+        if self._delivered != self._serial:
+            # Deliveries share a serial number until another change: a new one takes 32 bytes for each entry read alone.
+            self._delivered = self._serial = self._serial + 1
+        serial = self._serial
         new: list[Pending] = []
         for chunk, at, stop in pieces:
             column = chunk.ms
@@ -481,7 +481,7 @@ class Pel(Freeable):
                 entry.consumer = consumer
                 entry.ms = ms
                 entry.count = 1
-                entry.turn = turn
+                entry.serial = serial
                 entry.column = column
                 entry.at = at
                 at += 1  # noqa: PLW2901 - zip() takes 2 % of an XREADGROUP of one
@@ -517,7 +517,7 @@ class Pel(Freeable):
             for text, owner, time, count in zip(texts, owners, times, counts, strict=True):
                 new.append(entry := Pending())  # as ``make_pending``, without the call
                 entry.text = text
-                entry.id = entry.turn = entry.at = 0
+                entry.id = entry.serial = entry.at = 0
                 entry.consumer = owner
                 entry.ms = time
                 entry.count = count
@@ -532,12 +532,12 @@ class Pel(Freeable):
 
     def copy_from(self, other: Pel, owners: dict[Consumer, Consumer]) -> None:
         """Copy the entries of another PEL; ``owners`` maps its consumers to new ones, which own nothing yet."""
-        self._turn = other._turn
+        self._serial = other._serial
         for entry in other.order.walk():
             consumer = owners[entry.consumer]
             consumer.pending += 1
             self.by_text[entry.text] = twin = make_pending(
-                entry.text, entry.id, consumer, entry.ms, entry.count, entry.turn, entry.column, entry.at
+                entry.text, entry.id, consumer, entry.ms, entry.count, entry.serial, entry.column, entry.at
             )
             self.order.items.append(twin)
         self.order.end = other.order.end
@@ -561,7 +561,7 @@ class Pel(Freeable):
                     self._owned[owner].sweep(owner.pending, 1)
         entry.ms = ms
         entry.count = count
-        self._turn = entry.turn = self._turn + 1
+        self._serial = entry.serial = self._serial + 1
         if idle is not None:
             self._add_to_idle(idle, [entry])
 
@@ -571,12 +571,12 @@ class Pel(Freeable):
         if idle is not None:
             for entry in entries:
                 idle.forget(entry)
-        self._turn = turn = self._turn + 1
+        self._serial = serial = self._serial + 1
         for entry in entries:
             entry.ms = ms
             if entry.count < MAX_COUNT:
                 entry.count += 1
-            entry.turn = turn
+            entry.serial = serial
         if idle is not None:
             self._add_to_idle(idle, entries)
 
@@ -678,7 +678,7 @@ class Pel(Freeable):
         assert self._idle is not None
         return self._idle
 
-    def look_again(self) -> None:
+    def unmark_lost(self) -> None:
         """Remove the marks of ``claiming.pass_lost``: after XSETID the stream may get entries with lost IDs again."""
         if self._idle is not None:
             self._idle.claimable = _BEGIN
@@ -756,7 +756,7 @@ class Pel(Freeable):
     def given_back(self, unowned: Consumer) -> list[Pending]:
         """Return the entries without an owner (XNACK) in the order in which claims will take them."""
         found = self.order_of(unowned).find() if unowned.pending else []
-        return sorted(found, key=attrgetter("turn"))
+        return sorted(found, key=attrgetter("serial"))
 
     def _list_with(
         self, owned: dict[Consumer, Order], consumer: Consumer, new: list[Pending], after: int, last: int

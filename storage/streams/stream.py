@@ -270,7 +270,7 @@ class Stream(Freeable):
         """Set the last ID (XSETID). It may be less than the ID of a deleted entry, but not of an existing one."""
         if last_id < self.last_id:
             for group in self.groups.values():
-                group.pel.look_again()
+                group.pel.unmark_lost()
         self.last_id = last_id
         self.macro_nodes.go_back(last_id)
 

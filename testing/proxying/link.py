@@ -18,17 +18,17 @@ from ...server.debugging.recorder import Recorded, finish
 from ...server.debugging.transports import Cut, Slow
 from ...server.execution.entry import IMMEDIATE
 from .known import BLOCKING, MOST_HELD, command_of, may_wait
-from .pending import Pending, changes_replies, ends_matching, is_silent
 from .relay import Relay
 from .requests import Requests
 from .session import LEARNED, SUBSCRIPTIONS, Session
+from .unanswered import Unanswered, changes_replies, ends_matching, is_silent
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from ...server.debugging.fault import Fault
-    from ...server.debugging.fault_set import Look
+    from ...server.debugging.fault_set import Decision
     from ...server.debugging.recorder import Recording
     from .listener import Listener
 
@@ -65,7 +65,7 @@ class Link(Relay):
         self.is_control = False  # the client has sent DEBUG CONTROL: no fault hits it, and it is not recorded
         self._requests = Requests()
         self._replies = Framer()
-        self._pending: deque[Pending | None] = deque()  # None: a reply that is only counted
+        self._unanswered: deque[Unanswered | None] = deque()  # None: a reply that is only counted
         self._looked_at = 0  # how many of them are not None
         self._unsent: list[bytes] = []
         # Whether bytes may pass before they are counted; the bytes that have passed, and their number.
@@ -164,7 +164,7 @@ class Link(Relay):
     def _settle(self) -> None:
         """Let bytes pass before they are counted if nothing examines them and each request has exactly one reply."""
         self._counts_later = (
-            not (self._listener.looks or self._looked_at or self._pushes or self._value)
+            not (self._listener.examines or self._looked_at or self._pushes or self._value)
             and not (self._is_held or self._is_closed or self._requests.has_failed)
             and self._matches
             and self._mode == "on"
@@ -182,10 +182,10 @@ class Link(Relay):
         self._asked.clear()
         self._answered.clear()
         self._uncounted = 0
-        self._pending.extend([None] * self._requests.begun(asked))
+        self._unanswered.extend([None] * self._requests.begun(asked))
         try:
-            for _ in range(min(self._replies.count(answered), len(self._pending))):
-                self._pending.popleft()
+            for _ in range(min(self._replies.count(answered), len(self._unanswered))):
+                self._unanswered.popleft()
         except FramingError:
             self._match_no_more()
         self._passes, self._is_reply_passing = not self._replies.is_between, None
@@ -197,12 +197,12 @@ class Link(Relay):
             self._server.write(b"".join(self._unsent))
         self._unsent.clear()
 
-    def _take(self, raw: bytes, argv: list[bytes], before: Look | None) -> None:
+    def _take(self, raw: bytes, argv: list[bytes], before: Decision | None) -> None:
         """Let a request pass, unless a fault hits it.
 
         Args:
             raw: its bytes.
-            before: the earlier look of a request that was delayed.
+            before: the earlier decision of a request that was delayed.
         """
         if not self._matches:
             self._unsent.append(raw)
@@ -227,39 +227,43 @@ class Link(Relay):
         waits = not is_queued and may_wait(command, argv)
         seen = not (self.is_control or name in _UNSEEN or name.partition("|")[0] == "debug")
         sent = Sent(command, argv)
-        look = before
-        if look is not None and look.fault is not None and look.fault.id not in listener.faults.active:
-            look.fault = None
-        if seen and listener.faults.active and (look is None or look.fault is None):
+        decision = before
+        if (
+            decision is not None
+            and decision.fault is not None
+            and decision.fault.id not in listener.faults.active
+        ):
+            decision.fault = None
+        if seen and listener.faults.active and (decision is None or decision.fault is None):
             every = [sent, *self._transaction] if name == "exec" and self._transaction else [sent]
-            look = listener.faults.look(
-                listener.now(), self.session.sender, every, is_queued=is_queued, before=look,
+            decision = listener.faults.decide(
+                listener.now(), self.session.sender, every, is_queued=is_queued, before=decision,
                 only=_acts_before if waits else None,
             )  # fmt: skip
-            if look.fault is not None and look.fault.spec.delays:
+            if decision.fault is not None and decision.fault.spec.delays:
                 self._hold()
-                found = look
-                listener.delays.begin(self, look.fault.spec, lambda: self._go_on(raw, argv, found))
+                found = decision
+                listener.delays.begin(self, decision.fault.spec, lambda: self._go_on(raw, argv, found))
                 return
-        fault = None if look is None else look.fault
-        self._run(raw, sent, argv, look, fault, is_queued=is_queued, waits=waits, seen=seen)
+        fault = None if decision is None else decision.fault
+        self._run(raw, sent, argv, decision, fault, is_queued=is_queued, waits=waits, seen=seen)
 
-    def _go_on(self, raw: bytes, argv: list[bytes], look: Look | None) -> None:
+    def _go_on(self, raw: bytes, argv: list[bytes], decision: Decision | None) -> None:
         """Continue with a request that had to wait."""
         self._is_held = False
-        self._take(raw, argv, look)
+        self._take(raw, argv, decision)
         self._send()
         if not self._is_held:
             self._release()
 
     def _run(
-        self, raw: bytes, sent: Sent, argv: list[bytes], look: Look | None, fault: Fault | None,
+        self, raw: bytes, sent: Sent, argv: list[bytes], decision: Decision | None, fault: Fault | None,
         *, is_queued: bool, waits: bool, seen: bool,
     ) -> None:  # fmt: skip
         name = sent.command.name
         listener = self._listener
         recorded = self._record(argv, fault) if seen and listener.recorder.recordings else None
-        pending = Pending(name, argv, look, fault, None, recorded)
+        pending = Unanswered(name, argv, decision, fault, None, recorded)
         if fault is not None and fault.spec.error is not None:
             self._drops_rest = self._requests.is_in_rest
             text = self._error(fault, sent)
@@ -325,15 +329,15 @@ class Link(Relay):
             and name != "multi"
         )
         if is_plain:
-            self._pending.append(None)
+            self._unanswered.append(None)
         else:
             self._append(pending)
 
-    def _append(self, pending: Pending) -> None:
-        self._pending.append(pending)
+    def _append(self, pending: Unanswered) -> None:
+        self._unanswered.append(pending)
         self._looked_at += 1
 
-    def _note_transaction(self, pending: Pending, sent: Sent, *, is_queued: bool) -> None:
+    def _note_transaction(self, pending: Unanswered, sent: Sent, *, is_queued: bool) -> None:
         name = pending.name
         if (
             name == "multi"
@@ -351,7 +355,7 @@ class Link(Relay):
             sent.forget_words()
             self._transaction.append(sent)
 
-    def _expects_reply(self, pending: Pending, *, is_accepted: bool, is_queued: bool) -> bool:
+    def _expects_reply(self, pending: Unanswered, *, is_accepted: bool, is_queued: bool) -> bool:
         """Return True if the server will reply to a request, given CLIENT REPLY; update that mode from the request."""
         mode, name = self._mode, pending.name
         if mode == "skip":
@@ -385,12 +389,12 @@ class Link(Relay):
         """Return True if the client will be a RESP2 subscriber once its pending subscriptions are confirmed."""
         if self.session.resp == 3:
             return False
-        unsure = [each for each in self._pending if each is not None and each.is_unsure]
+        unsure = [each for each in self._unanswered if each is not None and each.is_unsure]
         return self.session.will_be_subscribed(
             (each.name, each.argv) for each in unsure if each.name in SUBSCRIPTIONS
         )
 
-    def _assume(self, pending: Pending, later: list[tuple[int, str, list[bytes]]]) -> None:
+    def _assume(self, pending: Unanswered, later: list[tuple[int, str, list[bytes]]]) -> None:
         """Assume that a command without a reply succeeds, once the commands before it have their replies."""
         name = pending.name
         if name == "exec":
@@ -401,13 +405,13 @@ class Link(Relay):
         self._append(pending)
         self._answer_due()
 
-    def _answer(self, reply: bytes, pending: Pending | None = None) -> None:
+    def _answer(self, reply: bytes, pending: Unanswered | None = None) -> None:
         """Reply in place of the server, after the outstanding replies."""
         mode = self._mode
         if mode == "skip":
             self._mode = "on"
             self._unsent.append(_PING)  # otherwise the server would skip the reply to the next command
-        made = Pending("", []) if pending is None else pending
+        made = Unanswered("", []) if pending is None else pending
         made.own = reply if mode == "on" else b""
         if mode != "on":
             self._finish(made, None)
@@ -433,7 +437,7 @@ class Link(Relay):
         )
         return entry, self._listener.recorder.keep(entry)
 
-    def _finish(self, pending: Pending, reply: bytes | None) -> None:
+    def _finish(self, pending: Unanswered, reply: bytes | None) -> None:
         if pending.recorded is not None:
             entry, recordings = pending.recorded
             fault = 0 if pending.fault is None else pending.fault.id
@@ -482,13 +486,13 @@ class Link(Relay):
 
     def _begins_unruly(self, data: bytes) -> bool:
         """Return True if the reply to a transaction begins that has more or fewer values than its header says."""
-        head = self._pending[0] if self._pending else None
+        head = self._unanswered[0] if self._unanswered else None
         is_unruly = head is not None and head.ends_matching and head.name == "exec"
         return is_unruly and self._replies.is_between and data[:1] == b"*" and data[1:] != b"-"
 
     def _awaits_reply(self) -> bool:
         """Return True if a reply is certain to come."""
-        return any(each is None or not each.is_unsure for each in self._pending)
+        return any(each is None or not each.is_unsure for each in self._unanswered)
 
     def _go_on_if_answered(self) -> None:
         if self._when_answered is not None and not self._awaits_reply():
@@ -498,9 +502,11 @@ class Link(Relay):
     def _match_no_more(self) -> None:
         """Let everything pass unexamined from now on, because replies can no longer be matched to requests."""
         self._matches = False
-        if self._when_answered is not None or any(each is not None and each.holds for each in self._pending):
+        if self._when_answered is not None or any(
+            each is not None and each.holds for each in self._unanswered
+        ):
             self._listener.loop.call_soon(self._let_go)
-        self._pending.clear()
+        self._unanswered.clear()
         self._looked_at = 0
 
     def _let_go(self) -> None:
@@ -517,7 +523,7 @@ class Link(Relay):
             if is_whole:
                 self._passes = False
                 is_reply = self._is_reply_passing
-                if self._pending and (self._replies.kind != PUSH if is_reply is None else is_reply):
+                if self._unanswered and (self._replies.kind != PUSH if is_reply is None else is_reply):
                     self._pop()
                 self._answer_due()
             return
@@ -553,11 +559,11 @@ class Link(Relay):
 
     def _is_reply(self, value: bytes) -> bool:
         """Return True if a value other than a push is a reply; the beginning of it suffices."""
-        return bool(self._pending) and not self.session.is_message(value)
+        return bool(self._unanswered) and not self.session.is_message(value)
 
     def _pop(self) -> None:
         """Finish the request whose long reply has passed."""
-        pending = self._pending.popleft()
+        pending = self._unanswered.popleft()
         if pending is not None:
             self._looked_at -= 1
             self._finish(pending, None)
@@ -577,28 +583,28 @@ class Link(Relay):
         else:
             self._reply(value)
 
-    def _answered_by(self, value: bytes) -> Pending | None:
+    def _answered_by(self, value: bytes) -> Unanswered | None:
         """Return the oldest request that a value may answer, and finish those before it: they get no reply.
 
         The beginning of the value suffices.
         """
-        while (head := self._pending[0] if self._pending else None) is not None and head.is_unsure:
+        while (head := self._unanswered[0] if self._unanswered else None) is not None and head.is_unsure:
             if self._may_answer(head, value):
                 break
-            self._pending.popleft()
+            self._unanswered.popleft()
             self._looked_at -= 1
             self._finish(head, None)
             self._answer_own()
         return head
 
-    def _may_answer(self, pending: Pending, value: bytes) -> bool:
+    def _may_answer(self, pending: Unanswered, value: bytes) -> bool:
         if self._replies.kind == PUSH or self.session.is_message(value):
             return True
         if pending.name in SUBSCRIPTIONS:
             return pending.confirmations > 0 or pending.name == Session.confirmed(value)
         return value[:1] == b"-" or (value[:1] in b"*%" if pending.name == "hello" else value == b"+OK\r\n")
 
-    def _confirm(self, pending: Pending | None, name: str, value: bytes) -> None:
+    def _confirm(self, pending: Unanswered | None, name: str, value: bytes) -> None:
         """Process a confirmation of an (un)subscription; without a request, the server itself ended the subscription."""
         if pending is not None and pending.confirmations < 0:
             pending.confirmations = self.session.confirmations(name, pending.argv)
@@ -613,7 +619,7 @@ class Link(Relay):
 
     def _reply(self, value: bytes) -> None:
         """Send the client the reply to its oldest pending request, as faults modify it."""
-        pending = self._pending.popleft()
+        pending = self._unanswered.popleft()
         if pending is None:
             self._write(value)
             return
@@ -649,14 +655,14 @@ class Link(Relay):
             if name in LEARNED and place + 1 < len(ends):
                 self.session.learn(name, argv, value[ends[place] : ends[place + 1]])
 
-    def _look_at_reply(self, pending: Pending, value: bytes) -> None:
+    def _look_at_reply(self, pending: Unanswered, value: bytes) -> None:
         """Let the faults look at the reply of a command that may have waited."""
-        faults, sent, look = self._listener.faults, pending.sent, pending.look
-        if look is not None and value in _NOTHING:
-            look.pass_empty()
+        faults, sent, decision = self._listener.faults, pending.sent, pending.decision
+        if decision is not None and value in _NOTHING:
+            decision.pass_empty()
         if pending.fault is not None or sent is None or not faults.active:
             return
-        pending.fault = faults.look(
+        pending.fault = faults.decide(
             self._listener.now(), self.session.sender, [sent], is_empty=value in _NOTHING, only=_acts_on_reply
         ).fault
 
@@ -686,8 +692,8 @@ class Link(Relay):
             self._answer_own()
 
     def _answer_own(self) -> None:
-        while self._pending and (head := self._pending[0]) is not None and head.own is not None:
-            self._pending.popleft()
+        while self._unanswered and (head := self._unanswered[0]) is not None and head.own is not None:
+            self._unanswered.popleft()
             self._looked_at -= 1
             self._finish(head, head.own or None)
             for _, name, argv in head.later or [(0, head.name, head.argv)]:

@@ -108,7 +108,7 @@ class Listener:
         self.faults = ProxyFaults(self, first)
         self.recorder = ProxyRecordings(self, first)
         self.delays = Delays(self)
-        self.looks = False  # whether commands must be examined, because a fault or a recording is on
+        self.examines = False  # whether commands must be examined, because a fault or a recording is on
         self.is_parted = False  # whether the network is partitioned: bytes wait in both directions
         self.keeps_ids: bool = keeps_ids  # see the argument
         self.clock = Clock()
@@ -164,8 +164,8 @@ class Listener:
         return self.clock.tick()
 
     def update(self) -> None:
-        """Set ``looks`` (whether requests must be examined) after a fault or a recording began or ended."""
-        self.looks = bool(self.faults.active or self.recorder.recordings)
+        """Set ``examines`` (whether requests must be examined) after a fault or a recording began or ended."""
+        self.examines = bool(self.faults.active or self.recorder.recordings)
         for link in self._links:
             link.count()
 

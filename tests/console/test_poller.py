@@ -100,9 +100,9 @@ async def test_no_command_reads_a_whole_stream_or_more_than_a_page_of_a_pel(clie
     fill(client, streams=1, entries=400)
     client.xreadgroup("g", "Bob", {"s0": ">"})
     await poller.round()
-    await poller.look(StreamSubject(b"s0"))
-    await poller.look(GroupSubject(b"s0", b"g"))
-    await poller.look(MessageSubject(b"s0", "1-0"))
+    await poller.data_of(StreamSubject(b"s0"))
+    await poller.data_of(GroupSubject(b"s0", b"g"))
+    await poller.data_of(MessageSubject(b"s0", "1-0"))
     await page_of(poller.link, b"s0", "+", 25, b"", b"")
     for words in poller.link.sent:
         if words[0] == b"XPENDING" and len(words) > 3:
@@ -260,7 +260,7 @@ async def test_consumers_in_trouble_come_first_and_say_what_they_do_not_show(cli
     client.xreadgroup("billing", "Alice", {"orders": ">"})
     for number in range(40):
         client.xgroup_createconsumer("orders", "billing", f"idle{number}")
-    detail = await poller.look(GroupSubject(b"orders", b"billing"))
+    detail = await poller.data_of(GroupSubject(b"orders", b"billing"))
     first = detail.lanes[0]
     assert (first.consumer.name, first.most, len(first.entries)) == (b"Bob", 9, 40)
     assert first.oldest >= 36_000_000
@@ -283,7 +283,7 @@ def test_a_chart_has_no_cliff_where_the_clock_jumped():
 async def test_entries_that_are_big_are_read_in_small_numbers(client, poller):
     for number in range(1, 31):
         client.xadd("big", {"v": b"x" * 1_000_000}, f"{number}-0")
-    detail = await poller.look(StreamSubject(b"big"))
+    detail = await poller.data_of(StreamSubject(b"big"))
     assert 1 <= len(detail.newest) <= 6
 
 
@@ -300,10 +300,12 @@ async def test_big_entries_are_left_out_of_most_rounds(client, poller):
 async def test_pages_that_look_at_the_same_thing_share_one_read(client, poller):
     fill(client, streams=1)
     subject = GroupSubject(b"s0", b"g")
-    details = await asyncio.gather(*(poller.look(GroupSubject(b"s0", b"g"), fresh=True) for _ in range(20)))
+    details = await asyncio.gather(
+        *(poller.data_of(GroupSubject(b"s0", b"g"), fresh=True) for _ in range(20))
+    )
     assert len({id(detail) for detail in details}) == 1
     assert poller.link.sent.count((b"XINFO", b"CONSUMERS", b"s0", b"g")) == 1
-    assert await poller.look(subject) is details[0]
+    assert await poller.data_of(subject) is details[0]
 
 
 async def test_what_is_watched_follows_the_server(client, poller):
@@ -401,7 +403,7 @@ async def test_a_message_is_where_each_group_says(client, poller):
     client.xack("s0", "g", "2-0")
     states = {}
     for entry_id in ("1-0", "2-0", "4-0"):
-        detail = await poller.look(MessageSubject(b"s0", entry_id))
+        detail = await poller.data_of(MessageSubject(b"s0", entry_id))
         states[entry_id] = {standing.group.name: standing.state for standing in detail.standings}
     assert states == {
         "1-0": {b"g": "pending", b"late": "waiting"},
@@ -460,7 +462,7 @@ async def test_a_detail_that_cannot_be_read_is_said_and_logged_once_and_the_rest
         client.xack("s0", "g", "1-0")
         await until(poller, lambda: poller._details[group][1].group.pending == 1)
         with pytest.raises(UnreadableError, match="KeyError: 'no such key'"):
-            await poller.look(broken)
+            await poller.data_of(broken)
         assert poller.overview.gone == ""
     assert [record.exc_info[0] for record in caplog.records] == [KeyError]
 
@@ -496,10 +498,10 @@ async def test_a_detail_that_takes_long_is_read_less_often_but_within_ten_second
     async with poller.viewing([slow, slower]):
         await poller._read_watched()
         await poller._read_watched()
-        assert await poller.look(slow) == 1
+        assert await poller.data_of(slow) == 1
         assert (slow.reads, slower.reads) == (1, 1)
         for one, least in ((slow, 20 * 0.3), (slower, polling.UNWATCHED)):
             read_at, _ = poller._details[one]
             assert least - 0.02 <= poller._due[one] - read_at <= polling.UNWATCHED
     poller.changed()
-    assert await poller.look(slow) == 2
+    assert await poller.data_of(slow) == 2

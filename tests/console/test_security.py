@@ -210,7 +210,7 @@ def test_wrong_tokens_are_limited_over_all_connections(clock):
     assert ask(guard, *bearer("wrong"), client=("10.0.1.1", 1)) == 429
     assert ask(guard, *bearer("right"), client=("10.0.1.2", 1)) == 429  # not even looked at
     with pytest.raises(TooManyError):
-        guard.fits("right", "10.0.1.3")
+        guard.accepts("right", "10.0.1.3")
     clock[0] += 1
     assert ask(guard, *bearer("wrong")) == 401
     assert ask(guard, *bearer("wrong")) == 429
@@ -218,9 +218,9 @@ def test_wrong_tokens_are_limited_over_all_connections(clock):
     assert ask(guard, *bearer("right")) == 200
     clock[0] += 1_000_000
     for _ in range(GUESSES):
-        assert not guard.fits("wrong", "10.0.2.1")
+        assert not guard.accepts("wrong", "10.0.2.1")
     with pytest.raises(TooManyError):
-        guard.fits("wrong", "10.0.2.1")
+        guard.accepts("wrong", "10.0.2.1")
 
 
 def test_right_tokens_cost_nothing_and_strangers_lock_nobody_out(clock):

@@ -178,9 +178,9 @@ async def test_a_user_that_may_only_read_sees_streams_groups_and_messages(as_use
         assert poller.overview.facts.kind == "Server"
         (group,) = poller.overview.streams[b"orders"].groups
         assert group.oldest_id == "1-0"
-        assert (await poller.look(GroupSubject(b"orders", b"billing"))).pel
-        assert (await poller.look(StreamSubject(b"orders"))).newest
-        assert (await poller.look(MessageSubject(b"orders", "1-0"))).entry
+        assert (await poller.data_of(GroupSubject(b"orders", b"billing"))).pel
+        assert (await poller.data_of(StreamSubject(b"orders"))).newest
+        assert (await poller.data_of(MessageSubject(b"orders", "1-0"))).entry
 
 
 async def test_a_user_that_may_not_read_is_said_what_is_missing(as_user):

@@ -109,8 +109,8 @@ def _(pel: Pel, owners):
             assert len(order.items) <= 2 * len(own) + _SLACK
             assert order.living(list(order.late or ())) == list(order.late or ())
     if pel._idle is not None:
-        in_turn = sorted(alive, key=attrgetter("ms", "turn", "number"))
-        assert list(pel._idle.oldest(MAX_MS)) == in_turn
+        in_order = sorted(alive, key=attrgetter("ms", "serial", "number"))
+        assert list(pel._idle.oldest(MAX_MS)) == in_order
 
 
 @check_invariants.register

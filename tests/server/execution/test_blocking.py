@@ -151,7 +151,7 @@ def test_a_served_reader_that_sent_nothing_more_needs_no_turn():
     alone.send(0, command([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"]))
     alone.clients[1].data_received(command([b"XADD", b"s", b"1-0", b"f", b"v"]))
     assert alone.clients[0].state is State.PLAIN
-    assert [what.__name__ for what, _ in alone.turns] == ["_end_turn"]  # in which its reply leaves
+    assert [what.__name__ for what, _ in alone.turns] == ["_end_round"]  # in which its reply leaves
 
 
 def test_a_served_reader_was_active_when_it_was_served():

@@ -76,7 +76,7 @@ class Kept(Alone):
 
         def checked(data: bytes) -> None:
             assert not server.propagation.effects
-            assert not server.persistence.aof.has_pending
+            assert not server.persistence.aof.has_unwritten
             write(data)
 
         transport.write = checked

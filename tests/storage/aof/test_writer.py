@@ -86,10 +86,10 @@ def test_records_of_a_tick_reach_the_file_with_one_write(tmp_path: Path):
     disk.writes = 0
     for record in (b"a", b"bc", b"d"):
         aof.append(record)
-    assert (aof.pending, aof.size, incr(tmp_path).read_bytes()) == (4, 0, b"")
+    assert (aof.unwritten, aof.size, incr(tmp_path).read_bytes()) == (4, 0, b"")
     assert aof.write() is True
     assert disk.writes == 1
-    assert (aof.pending, aof.size, aof.unsynced, incr(tmp_path).read_bytes()) == (0, 4, 4, b"abcd")
+    assert (aof.unwritten, aof.size, aof.unsynced, incr(tmp_path).read_bytes()) == (0, 4, 4, b"abcd")
     aof.write()
     assert disk.writes == 1
     aof.close()
@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_no_torn_record_and_loses_none(tmp_path: Path):
     assert aof.write() is False
     assert aof.last_error is not None
     assert aof.last_error.errno == errno.ENOSPC
-    assert (incr(tmp_path).read_bytes(), aof.size, aof.pending) == (b"first", 5, 11)
+    assert (incr(tmp_path).read_bytes(), aof.size, aof.unwritten) == (b"first", 5, 11)
     aof.append(b"fourth")
     assert aof.write() is False
     disk.room = 1000
@@ -131,7 +131,7 @@ def test_a_torn_record_that_can_not_be_cut_off_is_completed_later(tmp_path: Path
     disk.room, disk.torn = 4, True
     aof.append(b"second")
     assert aof.write() is False
-    assert (incr(tmp_path).read_bytes(), aof.size, aof.pending) == (b"seco", 4, 2)
+    assert (incr(tmp_path).read_bytes(), aof.size, aof.unwritten) == (b"seco", 4, 2)
     assert "Could not remove short write" in log[-1]
     disk.room = 1000
     aof.append(b"third")
@@ -212,7 +212,7 @@ def test_a_timestamp_stands_before_the_first_record_of_each_new_second(tmp_path:
 def test_without_timestamps_nothing_is_annotated(tmp_path: Path):
     aof = open_aof(tmp_path)
     aof.annotate(5_000)
-    assert aof.pending == 0
+    assert aof.unwritten == 0
     aof.close()
 
 

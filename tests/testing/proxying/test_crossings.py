@@ -322,7 +322,7 @@ class Scene:
             link.count()
             if link.transport.get_extra_info("peername") == client.wire._socket.getsockname():
                 assert link._matches
-                assert not [each for each in link._pending if each is None or not each.is_unsure]
+                assert not [each for each in link._unanswered if each is None or not each.is_unsure]
                 assert link.session._channels == client.channels
                 assert link.session.monitors == (("MONITOR",) in client.first)
 

@@ -36,7 +36,7 @@ def pending(proxy):
     def counted(listener):
         for link in listener._links:
             link.count()
-        return [len(link._pending) for link in listener._links]
+        return [len(link._unanswered) for link in listener._links]
 
     return proxy._run(counted)
 

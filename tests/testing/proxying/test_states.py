@@ -283,7 +283,7 @@ def compare(proxy, real, steps, chance, looks):
                 told.settle()
                 return told.is_over or (
                     len(_masked(told.got)) >= len(part)
-                    and (link.passed == sent or (link._is_held and link._pending))
+                    and (link.passed == sent or (link._is_held and link._unanswered))
                 )
 
             until(is_there)
@@ -321,7 +321,7 @@ def compare(proxy, real, steps, chance, looks):
                 int(now.get("resp", session.resp)), now["name"], now["user"], now.get("lib-name", session.library.decode()), int(now["db"]),
             )  # fmt: skip
         state = (
-            session.monitors, link._transaction is None, [each for each in link._pending if each is None or not each.is_unsure],
+            session.monitors, link._transaction is None, [each for each in link._unanswered if each is None or not each.is_unsure],
             *map(len, (session._channels[kind] for kind in ("", "p", "s"))), link._is_held,
         )  # fmt: skip
         assert state == (

@@ -9,7 +9,7 @@ from .session import LEARNED
 
 if TYPE_CHECKING:
     from ...server.debugging.fault import Fault, Sent
-    from ...server.debugging.fault_set import Look
+    from ...server.debugging.fault_set import Decision
     from ...server.debugging.recorder import Recorded, Recording
 
 _NO_REPLIES: Final = {
@@ -20,12 +20,12 @@ _NO_REPLIES: Final = {
 
 
 @dataclass(slots=True, eq=False)
-class Pending:
+class Unanswered:
     """A request that the server has not answered yet."""
 
     name: str
     argv: list[bytes]
-    look: Look | None = None
+    decision: Decision | None = None
     fault: Fault | None = None
     sent: Sent | None = None  # set for a command that may block, because faults look at its reply
     recorded: tuple[Recorded, list[Recording]] | None = None
