@@ -42,7 +42,7 @@ class Decision:
         self._counted.clear()
 
     def pass_empty(self) -> None:
-        """Uncount a command whose wait ended empty, for faults that skip such waits (``passes_empty``)."""
+        """Uncount a command that was blocked in vain (BLOCK timed out), for faults that skip such waits."""
         for fault, hit in reversed(self._counted):
             if hit is None and fault.spec.passes_empty:
                 fault.take_back(None)

@@ -93,7 +93,10 @@ class FaultSpec:
 
     @property
     def passes_empty(self) -> bool:
-        """Whether waits that end empty do not count for the fault: it counts commands, and EMPTY is not given."""
+        """Whether the fault does not count waits in vain (BLOCK timed out).
+
+        It counts commands, and EMPTY is not given.
+        """
         return bool(self.nth or self.every or self.first) and not self.empty
 
     @property

@@ -356,7 +356,7 @@ class Replicas:
         self.count_good()
 
     def disconnect_all(self) -> None:
-        """Disconnect all replicas, so that they reconnect and learn our new history."""
+        """Disconnect all replicas, so that they reconnect and learn our new replication ID."""
         self.flush()
         for connection in list(self.connected):
             connection.close()

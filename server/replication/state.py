@@ -139,7 +139,10 @@ class Replication:
             self.begin_again()
 
     def begin_again(self) -> None:
-        """Begin a new history and disconnect all replicas, which then need a full resync: a part of the stream is lost."""
+        """Begin a new replication history, because a part of the stream is lost.
+
+        It has a new ID. All replicas are disconnected, and need a full resync.
+        """
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
         self.replicas.disconnect_all()
         self.id = os.urandom(20).hex()
@@ -159,7 +162,7 @@ class Replication:
         self._connect_stream()
 
     def close_backlog(self) -> None:
-        """Drop the backlog and begin a new history, with which no replica can continue."""
+        """Drop the backlog and begin a new replication history, with which no replica can continue."""
         self.count_commands()
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
@@ -176,7 +179,7 @@ class Replication:
             self.server.propagation.disconnect(self.feed)
 
     def forget_second(self) -> None:
-        """Forget the previous history, so that no replica can continue with it."""
+        """Forget the second replication ID, so that no replica can continue with it."""
         self.id2 = NO_ID
         self.second_offset = -1
 
@@ -271,7 +274,10 @@ class Replication:
         self.link.start()
 
     def lead(self) -> None:
-        """Become a master, with a new history that continues the current one; do nothing if this is a master."""
+        """Become a master, with a new replication history that continues the current one.
+
+        Do nothing if this is one.
+        """
         if self.link is not None:
             self._leave_master()
             self.server.cluster.note_lead()
@@ -294,13 +300,19 @@ class Replication:
             self.begin_again_for_readers()
 
     def begin_second_history(self, new_id: str | None = None) -> None:
-        """Make the current history the second and begin a new one at the same offset; replicas can continue with either."""
+        """Make the current replication ID the second, and begin a new one at the same offset.
+
+        Replicas can continue with either.
+        """
         self.id2 = self.id
         self.second_offset = self.offset + 1
         self.id = new_id or os.urandom(20).hex()
 
     def adopt(self, history: str, offset: int) -> None:
-        """After a full resync, use the master's history from ``offset`` on, and disconnect our own replicas."""
+        """After a full resync, use the master's replication ID from ``offset`` on.
+
+        Disconnect our own replicas.
+        """
         self.id = history
         self.offset = offset
         self.forget_second()

@@ -136,7 +136,7 @@ class ChunkCache:
     def pack(self, stream: Stream, index: int) -> None:
         """Replace a closed chunk by its packed form if that saves enough (``worth_while``).
 
-        Its entries must be accounted for in the macro nodes.
+        The macro nodes of its entries must be known.
         """
         chunk = stream.chunks[index]
         if type(chunk) is not Chunk or (before := chunk.memory) > _MOST_BYTES:

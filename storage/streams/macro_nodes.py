@@ -2,8 +2,8 @@
 
 Approximate trimming removes whole nodes only, and XINFO STREAM returns their number, so the borders are visible.
 The position of a border depends on the exact size of Redis' packed form (listpack). It is computed only on demand:
-until then entries are *pending*. They are accounted for a chunk at a time, in the order in which they were added and
-under the limits of that time.
+until then entries are *pending* here, which has nothing to do with a PEL. To *account* for them is to compute their
+nodes, a chunk at a time, in the order in which they were added and under the limits of that time.
 """
 
 from __future__ import annotations
@@ -181,15 +181,18 @@ class MacroNodes(Freeable):
 
     @property
     def is_behind(self) -> bool:
-        """Whether more than ``FAR`` chunks wait to be accounted for; if so, call ``account_some`` in the background."""
+        """Whether the nodes of more than ``FAR`` chunks are still to be computed.
+
+        If so, the server calls ``account_some`` in the background.
+        """
         return self.is_far_at(len(self._chunks))
 
     def is_far(self, stream_id: int) -> bool:
-        """Return True if more than ``FAR`` chunks must be accounted for up to the entry with this ID."""
+        """Return True if the nodes of more than ``FAR`` chunks must be computed to reach an entry's node."""
         return self.is_far_at(bisect_right(self._firsts, stream_id))
 
     def is_far_at(self, chunk: int) -> bool:
-        """Return True if more than ``FAR`` of the first ``chunk`` chunks must still be accounted for."""
+        """Return True if the nodes of more than ``FAR`` of the first ``chunk`` chunks must still be computed."""
         return chunk > FAR and chunk - len(self._chunks) + self._pending() > FAR
 
     # Keeping up with the stream
@@ -224,7 +227,7 @@ class MacroNodes(Freeable):
         self.accounted = nodes[-1].last_id if nodes else -1
 
     def account_until(self, stream_id: int) -> None:
-        """Account for pending entries until the node with this ID is complete, or nothing is pending."""
+        """Compute nodes until the one with this ID is complete, or no entry is left."""
         known = self.known
         if known and known[-1].first_id > stream_id:
             return
@@ -234,7 +237,7 @@ class MacroNodes(Freeable):
                 return
 
     def account_first(self) -> None:
-        """Account for pending entries until the first node is complete, or nothing is pending."""
+        """Compute nodes until the first one is complete, or no entry is left."""
         known = self.known
         if len(known) > 1:
             return
@@ -244,20 +247,22 @@ class MacroNodes(Freeable):
                 return
 
     def account_all(self) -> None:
-        """Account for all pending entries."""
+        """Compute the nodes of all entries."""
         sizes = _Sizes()
         for chunk in self._pending_chunks():
             self._account(chunk, sizes)
 
     def account_some(self) -> bool:
-        """Account for one pending chunk; return False if at most one more is left, which may be growing."""
+        """Compute the nodes of one more chunk; return False if at most one is left, which may be growing."""
         pending = self._pending()
         if pending > 1:
             self._account(self._chunks[-pending])
         return pending > 2
 
     def account_towards(self, index: int) -> bool:
-        """Account for one pending chunk if the chunk at ``index`` is still pending.
+        """Compute the nodes of one more chunk, unless those of the chunk at ``index`` are known.
+
+        Return False if they are.
 
         Return False if it is not.
         """
@@ -281,7 +286,10 @@ class MacroNodes(Freeable):
         return self._chunks[len(self._chunks) - self._pending() :]
 
     def remove(self, stream_id: int) -> None:
-        """Count the deletion of an entry that is accounted for; drop its node if no live entry is left."""
+        """Count the deletion of an entry in its node; drop the node if no live entry is left.
+
+        The entry's node must be known.
+        """
         index = bisect_right(self.known, stream_id, key=attrgetter("first_id")) - 1
         node = self.known[index]
         node.live -= 1

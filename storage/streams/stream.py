@@ -104,7 +104,8 @@ class Stream(Freeable):
         """Attach the stream to a keyspace, which then does its long work in the background.
 
         Args:
-            behind: receives the stream when many entries wait to be accounted for (``MacroNodes.account_some``).
+            behind: receives the stream when the macro nodes of many entries are to be computed
+            (``MacroNodes.account_some``).
             discard: receives what trimming cuts off, and the number of objects that it counts for
                 (``LazyFree.free_later``).
             cold: packs old chunks.

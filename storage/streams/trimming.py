@@ -119,7 +119,7 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return True if a trim must first account for more than ``FAR`` chunks of entries to find where it ends.
+    """Return True if a trim must first compute the macro nodes of more than ``FAR`` chunks to find its end.
 
     The arguments are those of ``trim``.
     """
