@@ -333,7 +333,7 @@ class Watch:
             self._task = asyncio.ensure_future(self._run(link))
 
     async def stop(self) -> None:
-        """End the watch."""
+        """End the watch: stop MONITOR."""
         async with self._lock:
             await self._end()
 

@@ -32,7 +32,7 @@ _CONTAINERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A value without its wrapping."""
+    """A value without its wrapping (base64, gzip, JSON …), and the names of the wrappings."""
 
     how: tuple[str, ...]  # the encodings, the outermost first: "base64", "gzip", "JSON" …
     # None, numbers, texts, lists and dicts with texts as keys; also None if the value is only named.

@@ -175,7 +175,7 @@ class Link:
         return made
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the server."""
         await close(self._client)
         if self._nodes is not None:
             await self._nodes.close()

@@ -64,7 +64,7 @@ class Page(ABC):
 
 
 class OverviewPage(Page):
-    """All streams, sorted by trouble, worst first, unless the query string ``sort`` names another order."""
+    """The page of all streams, sorted by trouble, worst first, or as the query string ``sort`` says."""
 
     template = "overview.html"
     parts = ("streams",)
@@ -120,7 +120,7 @@ def _sort_key(stream: Stream, sort: str) -> Any:
 
 
 class StreamPage(Page):
-    """A stream: its groups, its newest entries live, and older entries by ID, time and field."""
+    """The page of a stream: its groups, its newest entries live, and older entries by ID, time and field."""
 
     template = "stream.html"
     parts = ("stream_facts", "stream_groups", "stream_tail", "chart_data")
@@ -214,7 +214,7 @@ def kept_of(values: Values) -> dict[str, str]:
 
 
 class GroupPage(Page):
-    """A group: its pending entries with their consumers, times and delivery counts."""
+    """The page of a group: its pending entries with their consumers, times and delivery counts."""
 
     template = "group.html"
     parts = ("group_facts", "group_lanes", "group_pending", "chart_data")
@@ -301,7 +301,7 @@ def _last_rate(samples: list[Sample]) -> float | None:
 
 
 class MessagePage(Page):
-    """A message and its state in each group."""
+    """The page of a message: its fields, and its state in each group."""
 
     template = "message.html"
     parts = ("message_groups", "message_timeline")
@@ -359,7 +359,7 @@ class MessagePage(Page):
 
 
 class KeysPage(Page):
-    """A sample of the keys of all types."""
+    """The page of keys: a sample of the keys of all types."""
 
     template = "keys.html"
     parts = ("keys",)
@@ -385,7 +385,7 @@ class KeysPage(Page):
 
 
 class KeyPage(Page):
-    """The start of a value."""
+    """The page of a key of any type but stream: the start of its value."""
 
     template = "key.html"
     parts = ("key_value",)
@@ -404,7 +404,7 @@ class KeyPage(Page):
 
 
 class ClientsPage(Page):
-    """The clients, their waits, and their commands."""
+    """The page of clients: what they wait for, and their commands."""
 
     template = "clients.html"
     parts = ("clients", "clients_watch", "clients_slow")
@@ -442,7 +442,7 @@ class ClientsPage(Page):
 
 
 class PromptPage(Page):
-    """A prompt like that of redis-cli."""
+    """The page with a prompt like that of redis-cli."""
 
     template = "prompt.html"
 
@@ -452,7 +452,7 @@ class PromptPage(Page):
 
 
 class TimePage(Page):
-    """The clock and the faults of a Rillet with debug commands."""
+    """The page of the clock and the faults of a Rillet with debug commands."""
 
     template = "time.html"
     parts = ("time_clock", "time_faults")
@@ -476,7 +476,7 @@ class TimePage(Page):
 
 
 class JobPage(Page):
-    """An action on many entries, under way or ended."""
+    """The page of an action on many entries, under way or ended."""
 
     template = "job.html"
     parts = ("job",)

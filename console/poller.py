@@ -260,7 +260,10 @@ class Poller:
         self._due.clear()
 
     async def check(self) -> None:
-        """Send the least that a round needs, to see whether rounds will work. Raises GoneError: they will not."""
+        """Send the least that a round of reading needs, to see whether rounds will work.
+
+        Raises GoneError: they will not.
+        """
         keys = (await self.link.send([command("SCAN", 0, "COUNT", 1, "TYPE", "stream")]))[0]
         if isinstance(keys, RedisError):
             raise GoneError(str(keys))

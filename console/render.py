@@ -145,7 +145,7 @@ def clock(milliseconds: float) -> str:
 
 
 def id_time(entry_id: str) -> int:
-    """Return the milliseconds of an ID."""
+    """Return the milliseconds of an entry ID, its time."""
     return int(entry_id.partition("-")[0])
 
 

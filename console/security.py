@@ -126,7 +126,7 @@ class Guard:
 
     @property
     def asks_for_token(self) -> bool:
-        """Whether a token is needed."""
+        """Whether requests need the console's token."""
         return bool(self._token)
 
     def accepts(self, token: str, address: str) -> bool:

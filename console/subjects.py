@@ -229,7 +229,7 @@ def before(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a message in one group."""
+    """The state of a message in one group: delivered or not, pending with whom."""
 
     group: Group
     # "pending", "unowned" (pending without a consumer, after XNACK), "passed" (acknowledged, or it was never

@@ -160,7 +160,7 @@ class UnaskedReader(DataSourceStreamReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition."""
+        """Yield the rows of one partition, from the wrapped reader."""
         found: Iterator[pa.RecordBatch] = self._reader.read(partition)
         return found
 
@@ -199,9 +199,9 @@ class RowWriter(DataSourceStreamWriter):
             ).to_batches()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Publish the rows of all tasks."""
+        """Pass the commit to the wrapped writer, which publishes the rows of all tasks."""
         self._writer.commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove the staged rows of the tasks."""
+        """Pass the failure to the wrapped writer, which removes the staged rows of the tasks."""
         self._writer.abort(messages, batchId)

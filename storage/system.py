@@ -149,11 +149,11 @@ class Windows(Posix):
         return wanted, wanted, ""
 
     def peak_memory(self) -> int:
-        """Return 0, for unknown."""
+        """Return 0: on Windows the peak memory of the process is unknown."""
         return 0
 
     def memory(self) -> int:
-        """Return 0, for unknown."""
+        """Return 0: on Windows the memory of the machine is unknown."""
         return 0
 
     def thread_times(self) -> tuple[float, float] | None:

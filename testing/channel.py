@@ -406,11 +406,11 @@ class ChannelSocket:
         return self.channel.get_extra_info("sockname")
 
     def shutdown(self, _how: int) -> None:
-        """Close the connection."""
+        """Close the client's end of the connection, in both directions."""
         self.channel.hang_up()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the client's end of the connection."""
         self._is_open = False
         self.channel.hang_up()
 

@@ -217,7 +217,7 @@ class Control:
         return self._socket.fileno() >= 0 and self._owner == os.getpid()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the control connection."""
         self._socket.close()
 
 

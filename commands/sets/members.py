@@ -202,7 +202,7 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SRANDMEMBER)
 def srandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a random member or null; with a count, with several distinct ones.
+    """Reply with a random member of a set or null; with a count, with several distinct ones.
 
     With a negative count members may repeat.
     """

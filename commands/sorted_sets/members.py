@@ -209,7 +209,7 @@ def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
 
 @handles(specs.ZRANDMEMBER)
 def zrandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a random member or null; with a count, with several distinct ones.
+    """Reply with a random member of a sorted set or null; with a count, with several distinct ones.
 
     With a negative count members may repeat.
     """

@@ -202,5 +202,5 @@ def _replace(args: list[bytes], stream: Stream, group: Group) -> None:
 
 @handles(specs.XGROUP_HELP)
 def xgroup_help(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the help lines."""
+    """Reply with the lines of XGROUP HELP."""
     return help_reply(_HELP, client.server.compat)

@@ -235,7 +235,7 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XINFO_HELP)
 def xinfo_help(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the help lines."""
+    """Reply with the lines of XINFO HELP."""
     return help_reply(_HELP, client.server.compat)
 
 

@@ -89,7 +89,7 @@ class Acknowledger(StreamingQueryListener):
             self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the acknowledger's connection to the server."""
         with self._lock:
             self._member.connection.close()
 

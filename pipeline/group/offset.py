@@ -72,7 +72,7 @@ BatchPart = Run | Claim
 
 @dataclass(frozen=True)
 class GroupOffset:
-    """One batch, and the position of a query."""
+    """The offset of a query in group mode: its last batch, and its position in each stream."""
 
     group: str
     consumer: str
@@ -203,7 +203,7 @@ def steps_of_ids(members: Sequence[int]) -> str:
 
 
 def ids_of_steps(packed: str) -> tuple[int, ...]:
-    """Decode the result of ``steps_of_ids``."""
+    """Decode the ids in the result of ``steps_of_ids``."""
     members: list[int] = []
     ms = seq = 0
     for word in packed.split():

@@ -18,6 +18,6 @@ class SplitError(LedgerError):
 
 
 class RowsLostError(LedgerError):
-    """Files were removed before they had been read."""
+    """Files of the append-only folder were removed before the ledger had read them."""
 
     label = "LEDGER_ROWS_LOST"

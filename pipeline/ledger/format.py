@@ -102,7 +102,7 @@ class LedgerReader(QuickAck, DataSourceReader):
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece."""
+        """Yield the ledger's rows of a piece of a file."""
         return read_piece(partition.value)
 
 
@@ -131,7 +131,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         return self._first_batch.begins_at(start.encode())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of a batch in bytes."""
+        """Return the limit of a batch in bytes of the files."""
         return ReadMaxBytes(self._options.max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -157,7 +157,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece."""
+        """Yield the ledger's rows of a piece of a file."""
         return read_piece(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:

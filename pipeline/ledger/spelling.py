@@ -16,12 +16,12 @@ _GREATEST_ID: Final = b"18446744073709551615-18446744073709551615"
 
 
 def spell_name(name: bytes) -> str:
-    """Return a name as text, losslessly."""
+    """Return the text that stands for a name in the ledger; no two names have the same."""
     return name.replace(b"\\", b"\\x5c").decode(errors="backslashreplace")
 
 
 def unspell_name(text: str) -> bytes:
-    """Return the bytes of a spelled name."""
+    """Return the bytes of the name that a text of the ledger stands for."""
     return b"".join(
         piece.encode() if place % 2 == 0 else bytes.fromhex(piece)
         for place, piece in enumerate(_SPELLED.split(text))

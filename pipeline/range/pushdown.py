@@ -42,11 +42,11 @@ class Narrowed:
         return (self.names is None or shown in self.names) and all(map(shown.startswith, self.prefixes))
 
     def within(self, low: int, high: int) -> Narrowed:
-        """Return a copy with tighter bounds."""
+        """Return a copy with tighter bounds of ids."""
         return replace(self, low=max(self.low, low), high=min(self.high, high))
 
     def among(self, names: Iterable[str]) -> Narrowed:
-        """Return a copy restricted to these streams."""
+        """Return a copy restricted to streams with these names."""
         given = frozenset(names)
         return replace(self, names=given if self.names is None else self.names & given)
 

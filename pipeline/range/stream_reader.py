@@ -209,7 +209,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     # Called by Spark in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition."""
+        """Yield the rows of one partition: the entries in its ranges of ids."""
         assert isinstance(partition, RangePartition)
         return read_range(partition, self._schema, self._options)
 

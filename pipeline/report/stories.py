@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """The history of one message in a group."""
+    """The history of one message in a group, as the report tells it."""
 
     anchor: str  # the HTML anchor on the page
     row: Row  # the last step, with database, stream, group and id

@@ -52,7 +52,7 @@ class ColumnClashes:
         self._columns = {} if is_default else {name: known[name] for name in schema.names if name in known}
 
     def unseen(self, streams: Iterable[str]) -> list[str]:
-        """Return the streams that still need a check."""
+        """Return the streams that were not checked for clashes yet."""
         return (
             list(dict.fromkeys(name for name in streams if name not in self._seen)) if self._columns else []
         )

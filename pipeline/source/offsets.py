@@ -114,7 +114,7 @@ def id_word(stream_id: int | None) -> Word:
 
 
 def id_of_word(word: Any) -> Any:
-    """Return the id in the result of ``id_word``."""
+    """Return the id that the result of ``id_word`` stands for."""
     if isinstance(word, int):
         return word << 64
     return None if word is None else ids.parse(word)

@@ -215,7 +215,7 @@ class SourceOptions:
 
     @property
     def start(self) -> Bounds:
-        """The id *after* which reading begins."""
+        """The id *after* which reading of each stream begins."""
         found = self.starting_timestamp or self.starting_by_timestamp or self.starting_offsets
         assert found is not None
         return found
@@ -254,7 +254,7 @@ class BatchOptions(SourceOptions):
 
     @property
     def end(self) -> Bounds:
-        """The last id to read."""
+        """The last id to read of each stream."""
         return self.ending_timestamp or self.ending_by_timestamp or self.ending_offsets
 
 

@@ -390,7 +390,7 @@ class Config:
 
     @property
     def version(self) -> tuple[int, int]:
-        """``compat_version`` as (major, minor)."""
+        """The emulated Redis version (``compat-version``) as (major, minor)."""
         return numbers(self.compat_version)
 
     def _known(self, name: bytes) -> Directive | None:

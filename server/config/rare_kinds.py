@@ -12,7 +12,7 @@ from .kinds import LONG_MAX, Integer, Memory, Text
 
 
 class NoneOrEnough(Memory):
-    """Bytes: 0 for no limit, or at least ``least``."""
+    """Bytes of a limit: 0 for no limit, or at least ``least``."""
 
     def __init__(self, least: int) -> None:
         super().__init__()

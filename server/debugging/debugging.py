@@ -62,7 +62,7 @@ class Debugging:
         return bool(self.recorder.recordings) or self.has_faults
 
     def refuses(self, client: Connection) -> bool:
-        """Whether a fault hits a new connection."""
+        """Whether a fault (CONNECTIONS refuse) hits a new connection, which must then be closed."""
         return self.has_faults and self.faults.refuses(client)
 
     @property

@@ -81,7 +81,7 @@ class Sent:
 
 
 class Fault:
-    """An active fault."""
+    """A fault of DEBUG FAULT while it is active."""
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
         self.id = number

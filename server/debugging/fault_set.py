@@ -58,7 +58,7 @@ class FaultSet:
         self._ids = count(first_id)
 
     def add(self, spec: FaultSpec) -> int:
-        """Activate a fault; return its ID."""
+        """Add a fault to the set, so that it hits commands from now on; return its ID."""
         number = next(self._ids)
         fault = self.active[number] = Fault(number, spec)
         if spec.is_of_commands:

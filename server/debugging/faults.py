@@ -54,7 +54,7 @@ class Faults(FaultSet):
         self._due: dict[Connection, Decision] = {}
 
     def add(self, spec: FaultSpec) -> int:
-        """Activate a fault; return its ID."""
+        """Add a fault to the server; return its ID."""
         if not self.active:
             self._decided.clear()  # looks left by an earlier fault or by a recording
         number = super().add(spec)
@@ -80,18 +80,24 @@ class Faults(FaultSet):
             connection.close(after_reply=False)
 
     def clear(self) -> None:
-        """End all faults."""
+        """End all faults of the server."""
         for number in list(self.active):
             self.remove(number)
 
     def forget(self, client: Connection) -> None:
-        """Forget a disconnected client."""
+        """Forget what faults have decided about a client that has disconnected.
+
+        Cancel the delay of its command.
+        """
         self._decided.pop(client, None)
         self._due.pop(client, None)
         self._delays.forget(client)
 
     def next_time(self) -> int | None:
-        """Return when the next delay ends, in milliseconds of the server's clock; None if none depends on that clock."""
+        """Return when the next delay by a fault ends, in milliseconds of the server's clock.
+
+        None if none depends on that clock.
+        """
         return self._delays.next_time()
 
     def time_moved(self) -> None:

@@ -198,13 +198,13 @@ class Recorder(Recordings):
         self._blocked: dict[Client, tuple[Recorded, list[Recording]]] = {}
 
     def start(self, last: int) -> int:
-        """Begin a recording that keeps the last ``last`` commands; return its ID."""
+        """Begin a recording of the server's clients that keeps the last ``last`` commands; return its ID."""
         number = super().start(last)
         self._server.update_checks()
         return number
 
     def stop(self, number: int) -> Recording:
-        """End a recording and return it. Raises KeyError: no recording has this ID."""
+        """End a recording of the server's clients, and return it."""
         recording = super().stop(number)
         if not self.recordings:
             self._blocked.clear()
@@ -212,7 +212,7 @@ class Recorder(Recordings):
         return recording
 
     def clear(self) -> None:
-        """End all recordings."""
+        """End all recordings of the server."""
         self.recordings.clear()
         self._blocked.clear()
         self._server.update_checks()

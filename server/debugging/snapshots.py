@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DataSnapshots:
-    """The snapshots of one server."""
+    """The snapshots of DEBUG SNAPSHOT in one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -114,11 +114,11 @@ class Slow(Faulty):
         return len(self._unsent) + self.real.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Return True if nothing more may be written."""
+        """Return True if the connection takes no more data."""
         return self._closes or self.real.is_closing()
 
     def close(self) -> None:
-        """Close after everything is sent."""
+        """Close the connection after everything is sent."""
         self._closes = True
         if not self._unsent:
             self.real.close()

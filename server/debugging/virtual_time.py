@@ -16,7 +16,7 @@ _IDLE: Final = 5
 
 
 class VirtualTime:
-    """Moves the clock of one server."""
+    """Moves the clock of one server (DEBUG CLOCK)."""
 
     def __init__(self, server: Server) -> None:
         # Set by DEBUG CLOCK AUTO-SKIP: once all clients wait, the clock moves to the next time they wait for.
@@ -67,7 +67,7 @@ class VirtualTime:
             self.skip()
 
     def reset(self) -> None:
-        """Switch AUTO-SKIP off."""
+        """Switch AUTO-SKIP of DEBUG CLOCK off."""
         self.skips_alone = False
 
     def _faults(self) -> Faults | None:

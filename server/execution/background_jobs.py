@@ -41,7 +41,7 @@ class BackgroundJobs:
 
     @property
     def are_left(self) -> bool:
-        """Whether any job is scheduled."""
+        """Whether any background job is scheduled."""
         return bool(self._jobs or self._idle_jobs)
 
     def run_soon(self, job: Job) -> None:

@@ -454,7 +454,7 @@ class Blocking:
             client.close()
 
     def forget(self, client: Client) -> None:
-        """Forget a disconnected client."""
+        """Forget a blocked client that has disconnected, so that no entry or element goes to it."""
         waiter = self.waiters.get(client)
         if waiter is not None:
             if self._counts_late and not waiter.keys:  # WAIT counts nevertheless

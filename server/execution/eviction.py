@@ -36,7 +36,7 @@ _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 
 
 class Eviction:
-    """The memory limit of one server."""
+    """Keeps the memory of one server within ``maxmemory``."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

@@ -128,6 +128,6 @@ class Pause:
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:
-        """Forget a disconnected client."""
+        """Forget a postponed client that has disconnected."""
         if client in self.postponed:
             self.postponed.remove(client)

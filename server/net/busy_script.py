@@ -99,7 +99,7 @@ class DirectTransport:
         return self.sock if name == "socket" else default
 
     def is_closing(self) -> bool:
-        """Return True if nothing more may be written."""
+        """Return True if the connection takes no more data."""
         return self.closed or (self.real is not None and self.real.is_closing())
 
     def close(self) -> None:

@@ -384,7 +384,7 @@ class Listeners:
             client.take_turn()
 
     def close(self) -> None:
-        """Stop accepting clients."""
+        """Close the listening sockets, so that no new client is accepted."""
         for listener, _ in self.doors:
             listener.close()
 

@@ -262,13 +262,13 @@ class SecureChannel(asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Close immediately."""
+        """Close the connection at once, without the unsent data."""
         self._forget_waiting()
         if self.transport is not None:
             self.transport.abort()
 
     def is_closing(self) -> bool:
-        """Return True if nothing more may be written."""
+        """Return True if the connection takes no more data."""
         return self._closes or self.transport is None or self.transport.is_closing()
 
     def get_write_buffer_size(self) -> int:

@@ -59,7 +59,7 @@ class Persistence:
 
     @property
     def is_syncing(self) -> bool:
-        """Whether an fsync is running."""
+        """Whether an fsync of the AOF is running."""
         return self._syncing is not None
 
     # Start

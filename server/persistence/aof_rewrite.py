@@ -68,7 +68,7 @@ class AofRewrite:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a rewrite is running."""
+        """Whether an AOF rewrite is running."""
         return self.writer is not None or self._preparing is not None or self._installing is not None
 
     @property
@@ -260,7 +260,7 @@ class AofRewrite:
         self.last_seconds = int(self.server.loop.time() - self._started)
 
     def cancel(self) -> None:
-        """Stop the running rewrite: for SHUTDOWN, and when the AOF is switched off."""
+        """Stop the running AOF rewrite: for SHUTDOWN, and when the AOF is switched off."""
         self.scheduled = False
         if self._preparing is not None:
             self._preparing.cancel()

@@ -40,7 +40,7 @@ _FINISHED: Final = "finished"
 
 
 class StoppedError(Exception):
-    """Raised in a writer's thread after ``stop``: nobody needs the file any more."""
+    """Raised in the thread that writes a snapshot, after ``stop``: nobody needs the file any more."""
 
 
 class SnapshotWriter:
@@ -80,7 +80,7 @@ class SnapshotWriter:
 
 
 class ForegroundWriter(SnapshotWriter):
-    """Writes a file while every client waits."""
+    """Writes a snapshot file while every client waits."""
 
     def write(self, pieces: Iterator[bytes]) -> None:
         """Write and sync the whole file; raises OSError, and leaves no file, if that fails."""

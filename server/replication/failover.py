@@ -22,7 +22,7 @@ IN_PROGRESS: Final = "failover-in-progress"
 
 
 class Failover:
-    """The failover of one server."""
+    """The FAILOVER of one server: it hands its role as the master to a replica."""
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication

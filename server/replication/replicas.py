@@ -75,7 +75,7 @@ class Replicas:
         self.flush()
 
     def flush(self) -> None:
-        """Send the gathered bytes of the stream now."""
+        """Send the gathered bytes of the replication stream to the replicas now."""
         if not self._pending:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)

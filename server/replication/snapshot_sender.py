@@ -33,7 +33,7 @@ def _nothing(_fd: int) -> None:
 
 
 class SnapshotSender:
-    """A snapshot that is being created and sent."""
+    """A snapshot that is being created and sent to replicas."""
 
     def __init__(self, replicas: Replicas, recipients: list[Replica]) -> None:
         self.replicas = replicas

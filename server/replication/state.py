@@ -414,7 +414,7 @@ class Replication:
             self.link.stop()
 
     def forget(self, client: Client) -> None:
-        """Forget a disconnected client."""
+        """Forget a replica that has disconnected; ignore other clients."""
         self.replicas.forget(client)
 
     def _update_demands(self) -> None:

@@ -292,7 +292,7 @@ class KeptNode:
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes."""
+        """Approximate memory of the node in bytes."""
         return len(self._text) + PACKED_OBJECTS
 
     @property

@@ -118,7 +118,7 @@ class Set(Collection):
             self._become(HASHTABLE)
 
     def discard(self, member: bytes) -> bool:
-        """Remove a member; return False if it is not present."""
+        """Remove a member from the set; return False if it is not present."""
         members = self.members
         if member not in members:
             return False

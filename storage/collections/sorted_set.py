@@ -83,7 +83,7 @@ class SortedSet(Collection):
             self.order.add((score, member))
 
     def discard(self, member: bytes) -> bool:
-        """Remove a member; return False if it is not present."""
+        """Remove a member from the sorted set; return False if it is not present."""
         score = self.scores.pop(member, None)
         if score is None:
             return False

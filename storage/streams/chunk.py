@@ -77,12 +77,12 @@ class Chunk:
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of its entries."""
+        """The bytes of the chunk's encoded entries."""
         return self.offsets[-1] - self.offsets[0]
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes."""
+        """Approximate memory of the chunk in bytes."""
         packed = self.packed.memory if self.packed else 0
         return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
 

@@ -69,7 +69,7 @@ class Packed(Protocol):
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes."""
+        """Approximate memory of the packed chunk in bytes."""
 
     @property
     def payload_bytes(self) -> int:
@@ -174,12 +174,12 @@ class Deflated:
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes."""
+        """Approximate memory of the deflated chunk in bytes."""
         return len(self._raw) + PACKED_OBJECTS
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of its entries."""
+        """The bytes of the chunk's encoded entries."""
         size: int = _HEAD.unpack_from(self._raw)[1]
         return size
 

@@ -147,7 +147,7 @@ class Follower:
                 self._files.pop(key)[1].close()
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files of the folder."""
         for _, file in self._files.values():
             file.close()
         self._files.clear()
