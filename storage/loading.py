@@ -12,7 +12,7 @@ class RdbError(Exception):
 
 
 class RdbInfo:
-    """Statistics and metadata of a load."""
+    """Statistics and metadata of the load of an RDB file."""
 
     def __init__(self) -> None:
         self.version = 0  # of the RDB format; 0 until the head is read

@@ -402,7 +402,7 @@ class ChannelSocket:
         return self.channel.get_extra_info("peername")
 
     def getpeername(self) -> Any:
-        """Return the server's address."""
+        """Return the address at which the server would listen."""
         return self.channel.get_extra_info("sockname")
 
     def shutdown(self, _how: int) -> None:

@@ -70,7 +70,7 @@ class ClusterNode(Server):
         self._halt()
 
     def restart(self) -> None:
-        """Restart on the same port with the same files."""
+        """Restart the node on the same port with the same files."""
         self._check_owner()
         self.stop()
         self.start()
@@ -145,12 +145,12 @@ class ClusterShard:
 
     @property
     def master(self) -> ClusterNode:
-        """The current master."""
+        """The current master of the shard."""
         return self._cluster.node(self.shard.master)
 
     @property
     def replicas(self) -> list[ClusterNode]:
-        """The current replicas."""
+        """The current replicas of the shard."""
         return [self._cluster.node(node) for node in self.shard.replicas]
 
     @property

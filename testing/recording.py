@@ -117,7 +117,7 @@ class Recording:
 
     @property
     def dropped(self) -> int:
-        """The number of commands that were dropped."""
+        """The number of commands that were dropped because of the recording's limits."""
         with self._lock:
             self._read(b"READ")
             return self._dropped

@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"(?<![\w.:-])\d+(?![\w.:-])")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a story."""
+    """One line of the story of a simulation."""
 
     time: float  # virtual time in milliseconds
     host: str  # the host where it happened

@@ -129,7 +129,7 @@ class Arguments:
 
     @property
     def remaining(self) -> int:
-        """The number of words left."""
+        """The number of words of the command that are left."""
         return len(self.words) - self.position
 
     def next(self, error: bytes = SYNTAX) -> bytes:

@@ -509,7 +509,7 @@ class User:
 
     @property
     def has_channels(self) -> bool:
-        """Whether some selector allows any channel."""
+        """Whether some selector of the user allows any channel."""
         return any(selector.all_channels or selector.channels for selector in self.selectors)
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:

@@ -14,42 +14,45 @@ from .command import Argument
 
 
 def string(name: str, token: str | None = None, **more: Any) -> Argument:
-    """Return the node of a value that may be any bytes; ``more`` are fields of ``Argument``, here and below."""
+    """Return the node of an argument that may be any bytes.
+
+    ``more`` are fields of ``Argument``, here and below.
+    """
     return Argument(name, "string", token, **more)
 
 
 def integer(name: str, token: str | None = None, **more: Any) -> Argument:
-    """Return the node of a whole number."""
+    """Return the node of an argument that is a whole number."""
     return Argument(name, "integer", token, **more)
 
 
 def double(name: str, token: str | None = None) -> Argument:
-    """Return the node of a floating-point number."""
+    """Return the node of an argument that is a floating-point number."""
     return Argument(name, "double", token)
 
 
 def unix_time(name: str, token: str | None = None, **more: Any) -> Argument:
-    """Return the node of a point in time; its name states the unit."""
+    """Return the node of an argument that is a point in time; its name states the unit."""
     return Argument(name, "unix-time", token, **more)
 
 
 def pattern(name: str = "pattern", token: str | None = None, **more: Any) -> Argument:
-    """Return the node of a glob; pass ``key_spec`` if it stands for keys."""
+    """Return the node of an argument that is a glob; pass ``key_spec`` if it stands for keys."""
     return Argument(name, "pattern", token, **more)
 
 
 def key(name: str = "key", token: str | None = None, *, spec: int = 0, **more: Any) -> Argument:
-    """Return the node of a key; ``spec`` is the index of the key spec that finds it."""
+    """Return the node of an argument that is a key; ``spec`` is the index of the key spec that finds it."""
     return Argument(name, "key", token, key_spec=spec, **more)
 
 
 def token(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
-    """Return the node of a fixed word."""
+    """Return the node of a fixed word of the syntax, such as LIMIT."""
     return Argument(word.lower() if name is None else name, "pure-token", word, since=since)
 
 
 def switch(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
-    """Return the node of an optional fixed word."""
+    """Return the node of a fixed word that may be left out."""
     return optional(token(word, name=name, since=since))
 
 
@@ -69,12 +72,15 @@ def silent(argument: Argument) -> Argument:
 
 
 def optional(argument: Argument) -> Argument:
-    """Return the node as one that may be left out."""
+    """Return a node of the syntax as one that may be left out."""
     return argument._replace(flags=f"optional {argument.flags}".rstrip())
 
 
 def many(argument: Argument, *, with_token: bool = False) -> Argument:
-    """Return the node as one that occurs once or more; ``with_token`` repeats the option name each time."""
+    """Return a node of the syntax as one that occurs once or more.
+
+    ``with_token`` repeats the option name each time.
+    """
     return argument._replace(flags="multiple multiple_token" if with_token else "multiple")
 
 

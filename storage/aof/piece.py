@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One command, with its database."""
+    """One command of an append-only file, with its database."""
 
     time: int  # the time of the last annotation before it, in milliseconds; 0 without one
     database: int

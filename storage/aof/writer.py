@@ -196,7 +196,7 @@ class AppendOnlyFile:
 
     @property
     def directory(self) -> Path:
-        """The folder of the files."""
+        """The folder that contains the AOF files."""
         return self._directory
 
     @property

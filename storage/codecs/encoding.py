@@ -77,7 +77,7 @@ def read_length(source: ByteSource) -> int:
 
 
 def read_string(source: ByteSource) -> bytes:
-    """Read a string of any encoding."""
+    """Read an RDB string of any encoding: plain, an integer, or compressed with LZF."""
     text, size = read_raw_string(source)
     return text if size is None else unpack_lzf(text, size)
 
@@ -101,7 +101,7 @@ def read_raw_string(source: ByteSource) -> tuple[bytes, int | None]:
 
 
 def skip_string(source: ByteSource) -> None:
-    """Skip a string of any encoding."""
+    """Skip an RDB string of any encoding."""
     first = source.peek(1)
     if first and first[0] == 0xC3:
         source.byte()

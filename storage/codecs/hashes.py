@@ -130,7 +130,10 @@ def hash_type(value: Hash, version: int) -> int:
 
 
 def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield the bytes after the key, in pieces; ``value_type`` is one from ``hash_type``."""
+    """Yield the RDB form of a hash in pieces, the bytes that follow its key.
+
+    ``value_type`` is one from ``hash_type``.
+    """
     size = encode_length(len(value.fields))
     encode = writing.string
     if value_type == _PLAIN:

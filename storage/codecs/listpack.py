@@ -49,7 +49,7 @@ def pack(elements: list[bytes]) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """Encode an integer that fits in 64 bits."""
+    """Encode an integer that fits in 64 bits as a listpack element."""
     if -4096 <= value < 4096:
         return _SHORT[value]
     if -32768 <= value < 32768:
@@ -62,7 +62,7 @@ def integer(value: int) -> bytes:
 
 
 def text(word: bytes) -> bytes:
-    """Encode a string; as an integer if it looks like one, as in Redis."""
+    """Encode a string as a listpack element; as an integer if it looks like one, as in Redis."""
     size = len(word)
     # Integers start with a digit or "-", which sort before ":"; most text does not.
     if word < b":" and size < 21:

@@ -84,7 +84,7 @@ def list_type(_value: List, _version: int) -> int:
 
 
 def encode_list(value: List, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield the bytes after the key: nodes of about 8 KiB, Redis' default."""
+    """Yield the RDB form of a list, the bytes that follow its key: nodes of about 8 KiB, Redis' default."""
     nodes = 0
     encode = writing.string
     pieces: list[bytes] = []

@@ -74,7 +74,7 @@ def set_type(_value: Set, _version: int) -> int:
 
 
 def encode_set(value: Set, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield the bytes after the key, in pieces."""
+    """Yield the RDB form of a set in pieces: the bytes that follow its key."""
     yield encode_length(len(value))
     members = iter(value)
     while some := b"".join(map(writing.string, islice(members, _PAUSE))):

@@ -94,7 +94,10 @@ def sorted_set_type(value: SortedSet, version: int) -> int:
 
 
 def encode_sorted_set(value: SortedSet, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield the bytes after the key, in pieces; the highest score first, as Redis does."""
+    """Yield the RDB form of a sorted set in pieces, the bytes that follow its key.
+
+    The highest score comes first, as in Redis.
+    """
     if value_type == 17:
         pairs = value.slice(0, len(value), reverse=False)
         words = [word for score, member in pairs for word in (member, format_double(score))]

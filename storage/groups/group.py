@@ -23,7 +23,7 @@ _ENTRY_BYTES: Final = 250  # memory of a pending entry: ID as integer and as tex
 
 
 class Group(Freeable):
-    """One group of a stream."""
+    """One consumer group of a stream."""
 
     __slots__ = ("consumers", "entries_read", "last_id", "pel", "unowned", "work")
 
@@ -199,13 +199,13 @@ class BusyGroup(Group):
 
     @property
     def consumers(self) -> dict[bytes, Consumer]:  # type: ignore[override]
-        """The consumers by name."""
+        """The consumers by name, after finishing the group's work."""
         self.finish_work()
         return self.consumers
 
     @property
     def pel(self) -> Pel:  # type: ignore[override]
-        """All pending entries."""
+        """The PEL, after finishing the group's work."""
         self.finish_work()
         return self.pel
 

@@ -73,7 +73,7 @@ def _place_in_time(line: Line) -> tuple[int, int, int]:
 
 
 class Consumer:
-    """A member of a group."""
+    """A consumer of a group: its name, its times, and how many entries it owns."""
 
     __slots__ = ("active_ms", "name", "pending", "seen_ms")
 

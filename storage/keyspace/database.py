@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WatchedKey:
-    """A key under WATCH."""
+    """One client's WATCH of a key, with the version of the key at that time."""
 
     __slots__ = ("database", "key", "touched", "version", "was_due")
 
@@ -40,7 +40,7 @@ class WatchedKey:
 
 
 class Database:
-    """One numbered database."""
+    """One numbered database: its keys with their values and expiries."""
 
     __slots__ = (
         "accessed",
@@ -429,7 +429,10 @@ class Database:
     # Signals
 
     def modified(self, key: bytes, *, by_time: bool = False) -> None:
-        """Report a change of the key to WATCH and client tracking; ``by_time``: it expired, no client changed it."""
+        """Tell WATCH and client tracking that a key has changed.
+
+        ``by_time``: it expired, no client changed it.
+        """
         if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)
         if self.watched and key in self.watched:

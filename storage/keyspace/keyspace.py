@@ -257,7 +257,7 @@ class Keyspace:
         return twin
 
     def clear(self) -> None:
-        """Forget all keys and all function libraries."""
+        """Forget all keys and all function libraries, without events or propagation."""
         for database in self.databases:
             database.clear()
         self.libraries.clear()

@@ -23,7 +23,7 @@ _ALONE: Final = 2  # getrefcount of an object that only one local variable refer
 
 
 class LazyFree:
-    """The queue of values to free."""
+    """The queue of values that lazyfree frees in steps."""
 
     __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "memory", "on_queued", "pending")
 

@@ -50,7 +50,7 @@ class Meter:
         self._left = None
 
     def note_memory(self, key: bytes, value: Value, size: int) -> None:
-        """Record the bytes of a key that was measured."""
+        """Record the measured bytes of a key with its value."""
         self.total += size - self.memory.get(key, 0)
         self.memory[key] = size
         if TYPES[type(value)].changes_unseen:
@@ -67,7 +67,7 @@ class Meter:
         return size
 
     def measure_touched(self, entries: dict[bytes, Value]) -> None:
-        """Measure the touched keys."""
+        """Measure the keys whose value may have changed since the last measurement."""
         for key in self.touched:
             value = entries.get(key)
             if value is not None:
@@ -175,7 +175,7 @@ class Meter:
 
 
 def switch_on(keyspace: Keyspace) -> None:
-    """Give each database a meter."""
+    """Begin to measure the memory of keys: give each database a meter."""
     for db in keyspace.databases:
         if db.meter is None:
             db.meter = Meter()

@@ -51,7 +51,7 @@ def summary(results: Sequence[Result], plan: Plan) -> str:
 
 
 def as_json(results: Sequence[Result], plan: Plan) -> str:
-    """Return the results as JSON."""
+    """Return the results of an audit as JSON."""
     found = {"stream": plan.stream, "group": plan.group, "promises": [each.as_json() for each in results]}
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 

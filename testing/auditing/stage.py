@@ -70,7 +70,7 @@ class Stage:
 
     @property
     def is_up(self) -> bool:
-        """Whether the server runs."""
+        """Whether the experiment's server runs."""
         assert isinstance(self._server, Server)
         return self._server.running
 
@@ -165,7 +165,7 @@ class Stage:
         self._clock.freeze()
 
     def resume(self) -> None:
-        """Let the clock continue."""
+        """Let the server's clock continue after ``freeze``."""
         self._clock.resume()
 
     def now(self) -> int:
@@ -196,7 +196,7 @@ class Stage:
         self.run("REPLICAOF", "NO", "ONE")
 
     def streams(self) -> list[str]:
-        """Return the names of all streams."""
+        """Return the names of all streams on the server."""
         return self._server.streams()
 
     def clients(self) -> set[int]:

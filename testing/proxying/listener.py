@@ -123,7 +123,7 @@ class Listener:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop."""
+        """The event loop in which the proxy runs."""
         assert self._loop is not None
         return self._loop
 
@@ -136,7 +136,7 @@ class Listener:
         self.host, self.port = host, self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening, and close all connections."""
+        """Stop listening, and close all connections of the proxy."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -208,7 +208,7 @@ class Listener:
             return error.encoded
 
     def clients(self) -> set[int]:
-        """Return the IDs of the connected clients."""
+        """Return the IDs of the clients that are connected to the proxy."""
         return {link.session.id for link in self._links}
 
     def close_clients(self, ids: set[int]) -> None:

@@ -48,7 +48,7 @@ class Session:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the client has a subscription."""
+        """Whether the client subscribes to any channel or pattern."""
         return any(self._channels.values())
 
     @property

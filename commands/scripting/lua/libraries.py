@@ -37,7 +37,7 @@ class Function:
 
 @dataclass(slots=True)
 class Library:
-    """A library: its name, its source and its functions by name."""
+    """A function library: its name, its source and its functions by name."""
 
     name: bytes
     code: bytes
@@ -74,7 +74,7 @@ class Functions:
 
     @property
     def libraries(self) -> dict[bytes, Library]:
-        """All libraries by name, compiled."""
+        """All function libraries by name, compiled."""
         if self._seen != self.sources.version:
             self._follow()
         return self._libraries
