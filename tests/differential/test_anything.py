@@ -32,18 +32,28 @@ RUNS = COMMANDS // PARTS // SIZE
 COMPARED = [mine for mine, judges in JUDGES.items() if compared(*judges) == list(judges)]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("mine", COMPARED)
-def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
+def compare(mine, seeds, family=None):
     comparison = Comparison(mine, *JUDGES[mine])
     try:
-        for seed in range(part * RUNS, (part + 1) * RUNS):
-            run = Maker(seed, VERSIONS[mine], newer_options=len(JUDGES[mine]) == 1).run(SIZE)
+        for seed in seeds:
+            run = Maker(seed, VERSIONS[mine], family, newer_options=len(JUDGES[mine]) == 1).run(SIZE)
             first = comparison.first_difference(run)
             if first is not None:
                 pytest.fail(f"seed {seed}\n{describe(*comparison.shrink(run, first))}", pytrace=False)
     finally:
         comparison.close()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("mine", COMPARED)
+def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
+    compare(mine, range(part * RUNS, (part + 1) * RUNS))
+
+
+@pytest.mark.parametrize("family", ["stream", "hash", "list", "set", "sorted-set"])
+@pytest.mark.parametrize("mine", COMPARED)
+def test_random_commands_of_one_type_leave_the_same_as_on_the_real_server(mine, family):
+    compare(mine, range(RUNS), family)
 
 
 def test_a_seed_makes_the_same_run_again():

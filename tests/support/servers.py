@@ -92,15 +92,6 @@ def version_of(kind: str) -> str:
     return found[1] if found else output.strip()
 
 
-@contextlib.contextmanager
-def ticking_fast(wire: Wire) -> Iterator[None]:
-    """Have a real server end blocked commands 2 ms after their time, not up to 100 ms: it sees to them at its ticks."""
-    before = wire.call("CONFIG", "GET", "hz").plain()
-    wire.call("CONFIG", "SET", "hz", "500")
-    yield
-    wire.call("CONFIG", "SET", *before)
-
-
 class ServerProcess:
     """A running server: `.port`, `.dir`, `.pid`, `.log`; a context manager that stops it at its end."""
 

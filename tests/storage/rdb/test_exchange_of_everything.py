@@ -25,7 +25,7 @@ AOF = ("--appendonly", "yes", "--enable-debug-command", "yes", "--aof-use-rdb-pr
 def look(source, target, *, replayed):
     """What is the same on both servers if nothing got lost on the way."""
     kinds = {source.kind, target.kind}
-    new = bool(kinds & {"redis810", "redis86", "redis82"})
+    new = bool(kinds & {"redis810", "redis86", "redis82"}) or kinds == {"rillet"}
     # Valkey's files with times of fields have a version of its own, which Rillet reads and does not write.
     fields = new or (source.kind == "valkey" and target.kind == "rillet")
     with source.wire() as one, target.wire() as other:
@@ -39,16 +39,16 @@ def assert_same(source, target, *, replayed=False):
     assert mine == theirs
 
 
-@pytest.fixture(params=compared(*PEERS))
-def peer(request):
+MINE = {peer: f"rillet-{PEERS[peer]}" for peer in compared(*PEERS)}
+
+
+@pytest.fixture(
+    params=[("rillet-8.10", "rillet-8.10"), *MINE.items(), *((mine, peer) for peer, mine in MINE.items())],
+    ids=" to ".join,
+)
+def ends(request):
+    """The kinds of source and target: Rillet to a real server, or from it, or to another Rillet."""
     return request.param
-
-
-@pytest.fixture(params=["to", "from"])
-def ends(request, peer):
-    """The kinds of source and target: Rillet to a real server, or from it."""
-    mine = f"rillet-{PEERS[peer]}"
-    return (mine, peer) if request.param == "to" else (peer, mine)
 
 
 @pytest.fixture

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 DATABASES = (0, 3)
 LATER = 33177117420123
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
+SCRIPT = (
+    "redis.call('SELECT', 3) redis.call('RPUSH', KEYS[2], ARGV[1], math.random()) redis.call('DEL', KEYS[1]) "
+    "error('after writes')"
+)
 # Of streams: what a server works out by rules of its own, or how it stores them; and what has no place in old files.
 _OWN = {b"radix-tree-keys", b"radix-tree-nodes", b"lag"}
 _NOT_REPLAYED = {b"seen-time", b"active-time", b"iids-added"}
@@ -118,24 +122,25 @@ _MAKERS = {
 
 
 def random_data(chance: random.Random, keys: int, *, times: bool = True) -> list[Command]:
-    """Commands that make, change, expire and delete keys in two databases, and a library; fields get times, or none."""
+    """Commands that make, change and move keys in two databases, some in scripts and transactions; fields get times, or none."""
     commands: list[Command] = [["FUNCTION", "LOAD", "REPLACE", LIBRARY]]
     for _ in range(keys):
         kind = chance.choice([*_MAKERS, "hash", "stream"])
         key = f"{kind} {chance.randrange(keys)}"
-        commands.append(["SELECT", chance.choice(DATABASES)])
-        commands += _MAKERS[kind](chance, key)
-        commands += chance.choice(
+        other = f"{kind} x"
+        changes = _MAKERS[kind](chance, key) + chance.choice(
             [
-                [],
-                [],
-                [],
-                [["PEXPIREAT", key, LATER]],
-                [["PERSIST", key]],
-                [["DEL", key]],
-                [["RENAME", key, f"{kind} x"]],
+                *([], [], [], [["PEXPIREAT", key, LATER]], [["PERSIST", key]], [["DEL", key]]),
+                [["RENAME", key, other]],
+                [["COPY", key, other, "DB", chance.choice(DATABASES), "REPLACE"]],
+                [["MOVE", key, chance.choice(DATABASES)]],
+                [["SWAPDB", *DATABASES]],
+                [["SPOP", key, 2]],
+                [["EVAL", SCRIPT, 2, key, "list x", 1]],
             ]
         )
+        commands.append(["SELECT", chance.choice(DATABASES)])
+        commands += chance.choice([changes, changes, [["MULTI"], *changes, ["EXEC"]]])
     commands.append(["SELECT", 0])
     return commands if times else [words for words in commands if words[0] not in _GIVE_TIMES]
 
