@@ -32,7 +32,8 @@ _STEPS: Final = (
     ("loading", "The server loads its data. Wait until it has."),
     ("denied", "Log in with a password, or ask from the server's own machine (protected-mode)."),
 )  # fmt: skip
-_CLOSED: Final = ("closed by server", "reset by peer")
+# What becomes of a plain connection to a port with TLS: a read finds it closed or, on a busy machine, a write does.
+_CLOSED: Final = ("closed by server", "reset by peer", "connection lost", "broken pipe")
 
 
 def next_step(reason: str, address: str) -> str:
