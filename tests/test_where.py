@@ -128,6 +128,12 @@ HOLDS = {
         "testing/in_memory.py: End",
         "testing/kept.py: KeptClient",
     ],
+    "what the console reads of a server": [
+        "console/link.py: Link",
+        "console/poller.py: Poller",
+        "console/subjects.py: StreamSubject",
+    ],
+    "where `rename-command` applies": ["server/execution/dispatcher.py: Dispatcher.own_name"],
     "how to add a stream command": ["docs/adding-a-command.md"],
     "how to add a data type": ["docs/adding-a-data-type.md", "storage/value_types.py: ValueType, TYPES"],
 }  # fmt: skip
