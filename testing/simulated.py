@@ -535,27 +535,12 @@ def _check_simulator() -> None:
 
 def _loop_of(seed: int) -> Any:
     """Return a simulated loop."""
-    import simloop
+    from .simulated_loop import SimulatedLoop
 
-    loop: Any = simloop.SimLoop(seed)
-    loop._recorder = _network_recorder()()  # noqa: SLF001 - recording all callbacks takes a twentieth of a run
+    loop: Any = SimulatedLoop(seed)
     # Programs may register signal handlers, but no signal arrives.
     loop.add_signal_handler = loop.remove_signal_handler = lambda *_: True
     return loop
-
-
-@functools.cache
-def _network_recorder() -> type:
-    from simloop._trace import TraceRecorder
-
-    class NetworkRecorder(TraceRecorder):  # type: ignore[misc]
-        """Records only the network's messages, which the story shows."""
-
-        def record(self, kind: str, *event: Any) -> None:
-            if kind == "net":
-                super().record(kind, *event)
-
-    return NetworkRecorder
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import subprocess
 import sys
 import time
@@ -20,9 +21,11 @@ if sys.version_info < (3, 12):
     pytest.skip("the simulator needs Python 3.12: make test-simulation", allow_module_level=True)
 
 import redis
+import simloop
 
 from rillet.testing import simulation
 from rillet.testing.simulated import begin_test, trace
+from rillet.testing.simulated_loop import SimulatedLoop
 
 MORE = int(os.environ.get("RILLET_SEEDS", "1"))  # a factor
 
@@ -217,6 +220,62 @@ def test_the_collections_of_a_run_visit_only_what_it_has_made():
 
     story()
     assert seen[0] > 10_000  # also on Python 3.12, which has frozen 375 objects itself
+
+
+def order_in(loop, seed):
+    """Run tasks, timers and messages of three hosts in a loop; return what ran, when, and the network's messages."""
+    draws, ran = random.Random(seed), []
+
+    async def serve(reader, writer):
+        while data := await reader.read(10):
+            ran.append((loop.time(), data))
+            writer.write(data)
+
+    async def work(name):
+        reader, writer = await asyncio.open_connection("server", 1)
+        for number in range(draws.randint(1, 9)):
+            timers = [loop.call_later(draws.choice([0, 0.1]), ran.append, (name, each)) for each in range(3)]
+            loop.call_soon(ran.append, (name, number)).cancel() if draws.random() < 0.5 else timers[
+                1
+            ].cancel()
+            loop.call_at(loop.time() + draws.choice([-1, 0, 0.1]), ran.append, (name, "at"))
+            writer.write(b"%d" % number)
+            try:
+                await asyncio.wait_for(reader.read(10), draws.choice([0.001, 1]))
+            except TimeoutError:
+                ran.append((loop.time(), name, "late"))
+            await asyncio.sleep(draws.choice([0, 0, 0.1]))
+        writer.close()
+
+    async def main():
+        loop.net.set_defaults(latency=(0, draws.choice([0, 0.002])))
+        await loop.net.host("server").create_task(asyncio.start_server(serve, "", 1))
+        for name in "abc":
+            loop.net.host(name)
+        if draws.random() < 0.5:
+            loop.net.set_clock("b", offset=5)
+        await asyncio.gather(*(loop.net.host(name).create_task(work(name)) for name in "abc"))
+
+    loop.run_until_complete(main())
+    loop.close()
+    return ran, [event for event in loop.trace if event.kind == "net"], loop.time()
+
+
+@given(st.integers())
+def test_callbacks_run_in_the_order_of_the_simulators_own_loop(seed):
+    found, expected = order_in(SimulatedLoop(seed), seed), order_in(simloop.SimLoop(seed), seed)
+    assert found == expected
+    assert len(found[0]) > 10
+
+
+def test_the_loop_ends_where_nothing_is_left_to_run_as_the_simulators_own():
+    for kind in (SimulatedLoop, simloop.SimLoop):
+        loop = kind(0)
+        with pytest.raises(simloop.SimulationDeadlockError, match=r"nothing left|all tasks are blocked"):
+            loop.run_until_complete(loop.create_future())
+        loop.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            loop.call_soon(print)
 
 
 def test_seeds_differ():
