@@ -161,14 +161,16 @@ def simulation(
                 return _Plan(functools.partial(_apply, test, args, kwargs), chaos, directives, folder)
 
             def passes(seed: int, folder: Path) -> bool:
-                return plan_in(folder).run(seed).error is None
+                run = plan_in(folder).run(seed)
+                freeze()
+                return run.error is None
 
             progress = _Progress()
 
             def tell_passed(passed: int) -> None:
                 progress.say(f"{passed} of {len(chosen)} seeds passed")
 
-            with _folder() as folder, _frozen():
+            with _folder() as folder, _frozen() as freeze:
                 first = 0
                 if (processes := min(jobs or cores(), len(chosen))) > 1:
                     first = first_failure(chosen, processes, folder, passes, tell_passed)
@@ -183,6 +185,7 @@ def simulation(
                             f"seed {seed} failed in another process, and passes in this one: the test depends on more than "
                             "its seed"
                         )
+                    freeze()
                     tell_passed(at + 1)
 
         signature = inspect.signature(test)
@@ -696,15 +699,20 @@ def _end(loop: Any) -> None:
 
 
 @contextlib.contextmanager
-def _frozen() -> Iterator[None]:
-    """Hide existing objects from the garbage collector: its three full collections at each end took a fifth of a run."""
+def _frozen() -> Iterator[Callable[[], None]]:
+    """Hide existing objects from the garbage collector: its two full collections at each end took a fifth of a run.
+
+    Yields:
+        A function that also hides what the first run has left, which is modules; called again, it does nothing, because a
+        test may drop what it kept of an earlier run.
+    """
     if gc.get_freeze_count() > _FROZEN_AT_START:  # frozen by others, and `unfreeze` would undo that
-        yield
+        yield lambda: None
         return
     gc.collect()
     gc.freeze()
     try:
-        yield
+        yield functools.cache(gc.freeze)
     finally:
         gc.unfreeze()
 

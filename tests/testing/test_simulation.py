@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+import weakref
 from pathlib import Path
 
 import pytest
@@ -211,7 +212,15 @@ def test_a_seed_gives_the_same_story_in_every_process():
     assert stories.pop().count(b"crashes") >= 3
 
 
-def test_the_collections_of_a_run_visit_only_what_it_has_made():
+@pytest.fixture
+def unfrozen():
+    """Undo the freezing of ``conftest.py``, which the simulation would respect."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_the_collections_of_a_run_visit_only_what_it_has_made(unfrozen):
     seen = []
 
     @simulation(seeds=1)
@@ -220,6 +229,19 @@ def test_the_collections_of_a_run_visit_only_what_it_has_made():
 
     story()
     assert seen[0] > 10_000  # also on Python 3.12, which has frozen 375 objects itself
+
+
+def test_what_a_test_drops_of_an_earlier_seed_is_collected(unfrozen):
+    kept, alive = [], weakref.WeakSet()
+
+    @simulation(seeds=6)
+    async def story(sim):
+        sim.itself = sim  # only the collector can free it
+        kept[:] = [sim]
+        alive.add(sim)
+
+    story()
+    assert len(alive) <= 2  # the first, which is hidden from the collector until the end, and the last
 
 
 def order_in(loop, seed):
