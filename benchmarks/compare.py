@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from servers import LOAD_CORE, git, machine, pin, require
+from servers import LOAD_CORE, ROOT, export, git, machine, pin, require
 from tables import Table, options
 from workloads import play
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from pathlib import Path
 
     from loads import Sample
 
-ROOT: Final = Path(__file__).parent.parent
 _STARTER: Final = """#!{python}
 import sys
 sys.path.insert(0, {folder!r})
@@ -83,13 +81,8 @@ def program_of(commit: str) -> Path:
     """Check a commit out, once, and return a program that runs its server."""
     name = git("rev-parse", "--short=12", f"{commit}^{{commit}}")
     folder = ROOT / "build" / "compare" / name
-    checkout = folder / "rillet"
-    if not checkout.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", "--prefix=rillet/", name], capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    if not folder.exists():
+        export(name, folder / "rillet")
     program = folder / "rillet-server"
     program.write_text(_STARTER.format(python=sys.executable, folder=str(folder)), encoding="utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loads import ONE, Benchmark, Own
 from servers import encode, matches
+from support.alone import Wire
 from tables import Table, options, publish
 from workloads import WORKLOADS, Workload
 
@@ -40,14 +41,8 @@ _PIPELINE: Final = 16
 _REQUESTS: Final = 400
 
 
-class _Nowhere:
+class _Nowhere(Wire):
     """A transport that drops what is written."""
-
-    def get_extra_info(self, *_: object) -> None:
-        """Nothing is known of it."""
-
-    def is_closing(self) -> bool:
-        return False
 
     def write(self, data: bytes) -> None:
         """Drop it."""

@@ -64,7 +64,7 @@ def main() -> None:
                 if not matches(title, asked.names):
                     continue
                 with tempfile.TemporaryDirectory() as folder:
-                    written = _write(Path(folder), entries, *life, kind=kind)
+                    written = write_file(Path(folder), entries, *life, kind=kind)
                     for server in servers:
                         server.stop()
                         copy = shutil.copytree if written.is_dir() else shutil.copy
@@ -76,7 +76,10 @@ def main() -> None:
                 table.add(title, *[f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)])
 
 
-def _write(folder: Path, entries: int, count: int, acknowledged: int, in_turn: bool, *, kind: str) -> Path:
+def write_file(
+    folder: Path, entries: int, count: int, acknowledged: int, in_turn: bool, *, kind: str
+) -> Path:
+    """Have redis-server write a file of such a life into a folder; return `dump.rdb` or `appendonlydir`."""
     flags = (*_AOF, "--appendfsync", "no") if kind == "AOF" else ()
     with Server("redis-server", *flags) as writer:
         writer.unpin()

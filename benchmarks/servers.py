@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Found = TypeVar("Found")
+ROOT: Final = Path(__file__).resolve().parent.parent
 LABELS: Final = {
     "rillet": "Rillet",
     "redis-server": "Redis",
@@ -99,13 +100,21 @@ def machine() -> str:
 
 def git(*words: str, check: bool = True) -> str:
     """What git says in this checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), *words]
+    command = ["git", "-C", str(ROOT), *words]
     return subprocess.run(command, capture_output=True, text=True, check=check).stdout.strip()
+
+
+def export(commit: str, folder: Path) -> None:
+    """Write the files of a commit into a new folder: a checkout may hold others that no longer belong to it."""
+    folder.mkdir(parents=True)
+    command = ["git", "-C", str(ROOT), "archive", commit]
+    archive = subprocess.run(command, capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
 
 
 def commit() -> str:
     """The short name of the commit that is measured, with + if files have changed since."""
-    paths = ("--", "..", ":!../docs", ":!../README.md")
+    paths = ("--", ".", ":!docs", ":!README.md")
     changed = git("status", "--porcelain", "--untracked-files=no", *paths, check=False)
     return git("rev-parse", "--short", "HEAD", check=False) + "+" * bool(changed)
 

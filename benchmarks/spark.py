@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import hiredis
 import pyspark
 import redis
+from loading import write_file
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 from servers import Server, alternate, encode
@@ -364,7 +365,9 @@ def sinks(spark: SparkSession, rows: int) -> Iterator[Line]:
 def ledger() -> Iterator[Line]:
     """What one core reads of an append-only file, beside hiredis: processor time, the least of three turns."""
     with tempfile.TemporaryDirectory() as folder:
-        path = _write_aof(Path(folder) / "appendonly.aof.1.incr.aof")
+        # Read in tens, acknowledged in tens
+        written = write_file(Path(folder), LEDGER_ENTRIES, 10, 10, in_turn=False, kind="AOF")
+        path = next(written.glob("*.incr.aof"))
         megabytes = path.stat().st_size / 1e6
         parsing, reading, rows = [], [], 0
         for _ in range(3):
@@ -377,38 +380,6 @@ def ledger() -> Iterator[Line]:
     ratio = min(parsing) / min(reading)
     beside = f"{ratio:.2f}x hiredis, {rows / min(reading):,.0f} events/s"
     yield Line("ledger, one core", f"{megabytes / min(reading):.0f} MB/s", beside, ratio >= LEDGER_FLOOR)
-
-
-def _write_aof(path: Path) -> Path:
-    """Entries of four fields, read in tens by four consumers, acknowledged but for some that are claimed first."""
-    now = 1_790_000_000_000
-    with path.open("wb") as file:
-        file.write(encode("SELECT", "0") + encode("XGROUP", "CREATE", "orders", "billing", "0", "MKSTREAM"))
-        for start in range(0, LEDGER_ENTRIES, 10):
-            ids = [b"%d-%d" % (now + start, number) for number in range(10)]
-            fields = (
-                "customer",
-                f"c-{start % 977}",
-                "amount",
-                start,
-                "currency",
-                "EUR",
-                "note",
-                b"n" * (start % 60),
-            )
-            pieces = [encode("XADD", "orders", entry_id, *fields) for entry_id in ids]
-            claim = ("XCLAIM", "orders", "billing")
-            times, force = ("TIME", now + start + 3, "RETRYCOUNT"), ("FORCE", "JUSTID", "LASTID")
-            consumer = f"worker-{start // 10 % 4}"
-            pieces.append(encode("MULTI"))
-            pieces += [encode(*claim, consumer, 0, each, *times, 1, *force, each) for each in ids]
-            pieces.append(encode("XGROUP", "SETID", "orders", "billing", ids[-1], "ENTRIESREAD", start))
-            pieces.append(encode("EXEC"))
-            if start % 70 == 0:
-                pieces += [encode(*claim, "rescue", 0, each, *times, 2, *force, ids[-1]) for each in ids]
-            pieces.append(encode("XACK", "orders", "billing", *ids))
-            file.write(b"".join(pieces))
-    return path
 
 
 def _parse_only(path: Path) -> None:

@@ -15,20 +15,18 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Final
 
-from servers import LOAD_CORE, Server, alternate, encode, machine, pin, require, version
+from servers import LOAD_CORE, ROOT, Server, alternate, encode, machine, pin, require, version
 from tables import Table, options, publish
 from workloads import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ROOT: Final = Path(__file__).parent.parent
 _FAKEREDIS: Final = "fakeredis[lua]==2.40.0"
-_ENVIRONMENT: Final = _ROOT / ".frameworks" / "fakeredis"
+_ENVIRONMENT: Final = ROOT / ".frameworks" / "fakeredis"
 # Takes the flags that every server gets here, and needs those of the address.
 _FAKE_SERVER: Final = """#!{python}
 import sys
@@ -138,7 +136,7 @@ def table_of_pythons(programs: dict[str, str], rounds: int) -> str:
 
 def installed_pythons() -> dict[str, str]:
     """Return the program of each Python that `make test-pythons` has made an environment for."""
-    found = {path.parents[1].name: str(path) for path in sorted((_ROOT / ".venvs").glob("*/bin/rillet"))}
+    found = {path.parents[1].name: str(path) for path in sorted((ROOT / ".venvs").glob("*/bin/rillet"))}
     if len(found) < 2:
         raise SystemExit("needs the environments of several Pythons below .venvs/: make test-pythons")
     return found

