@@ -16,17 +16,18 @@ from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 names = itertools.count()
-JOBS = {"test_folders.py", "test_following_job.py", "test_jobs.py", "test_report.py", "test_tutorial.py"}
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for groups in a hook of the same name
 def pytest_collection_modifyitems(items):
-    """Tests of a group share a worker and its JVM (--dist loadgroup): jobs have one, the formats another."""
+    """Tests of a group share a worker and its JVM (--dist loadgroup).
+
+    A second JVM for half of them takes 9 seconds of processor time more, and they are not what a run waits for at its end.
+    """
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent / "spark"):
             item.add_marker(pytest.mark.spark)
-            group = "spark jobs" if item.path.name in JOBS else "spark"
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
