@@ -10,6 +10,7 @@ import redis
 from support import servers
 from support.programs.console import ConsoleProcess
 from support.tls import flags, make_certificates
+from support.until import until
 
 from rillet.console import top
 from rillet.console.actions import ACTIONS, plan, run
@@ -75,6 +76,16 @@ def test_a_console_that_cannot_read_its_server_ends_with_the_reason():
     assert "Traceback" not in ended.stderr
 
 
+def first_page(console, text):
+    """The first page once it has that text; a page that is open asks for what is new."""
+
+    def page():
+        console.ask("/now?page=/")
+        return text in (found := console.ask("/")).text and found
+
+    return until(page, every=0.1)
+
+
 def test_a_console_that_waits_fills_each_page_with_the_reason():
     with (
         servers.start_server("redis7", "--requirepass", "right") as server,
@@ -89,9 +100,7 @@ def test_a_console_that_waits_fills_each_page_with_the_reason():
             assert "nothing is pending" not in page.text
         with redis.Redis(port=server.port, password="right") as client:
             client.config_set("requirepass", "s3cret")
-        while console.ask("/").status == 503:
-            console.ask("/now?page=/")
-        assert "No streams yet" in console.ask("/").text
+        assert first_page(console, "No streams yet").status == 200
         assert "Traceback" not in console.stop()
 
 
@@ -105,16 +114,13 @@ def test_a_server_that_ends_fills_the_first_page_until_it_is_back():
         port = server.port
         server.stop()
         # The first attempt may find its connection broken; a later one finds that nothing listens.
-        while "start a server with: rillet" not in (page := console.ask("/")).text:
-            console.ask("/now?page=/")
+        page = first_page(console, "start a server with: rillet")
         assert page.status == 503
         assert "The server is gone" in page.text
         assert "nothing is pending" not in page.text
         assert ".." not in page.text.partition("<main")[2]
         server.start(port)
-        while console.ask("/").status == 503:
-            console.ask("/now?page=/")
-        assert "No streams yet" in console.ask("/").text
+        assert first_page(console, "No streams yet").status == 200
 
 
 # Users
