@@ -199,7 +199,7 @@ def on_entries(
             start, looked = chosen.start, 0
             while not progress.stopped:
                 page = replies.pending(await link.call(*chosen.page(start)))
-                fit = [entry for entry in page if chosen.fits(entry)]
+                fit = [entry for entry in page if chosen.matches(entry)]
                 for at in range(0, len(fit), SLICE):
                     if progress.stopped:
                         break

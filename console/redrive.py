@@ -69,7 +69,7 @@ class Wanted:
     origin: bytes = ORIGIN[0]
     leave: tuple[bytes, ...] = ORIGIN  # fields that are not sent
 
-    def fits(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         """Return True if an entry matches all ``filters``; ``ids`` are not considered."""
         return all(
             any(name in {b"", own} and part in value for own, value in entry.fields)
@@ -155,7 +155,7 @@ async def send_back(
             start = after(page[-1].id) if page else start
         targets: dict[bytes, list[str]] = {}
         for entry in page:
-            if wanted.fits(entry):
+            if wanted.matches(entry):
                 targets.setdefault(wanted.target(entry), []).append(entry.id)
         sent.keep(NO_ORIGIN.format(quote(wanted.origin)), len(targets.pop(b"", [])))
         for target, letters in targets.items():

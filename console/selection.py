@@ -34,7 +34,7 @@ class Selection:
     start: str = "-"  # the smallest ID; ``end``: the greatest; both inclusive
     end: str = "+"
 
-    def fits(self, entry: PendingEntry) -> bool:
+    def matches(self, entry: PendingEntry) -> bool:
         """Return True if an entry matches in consumer, idle time and deliveries; the ID is not considered."""
         return (
             (not self.idle or entry.idle >= self.idle)
@@ -94,7 +94,7 @@ def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEn
     return [
         entry
         for entry in entries
-        if chosen.fits(entry)
+        if chosen.matches(entry)
         and (not by_id or (low <= pair(entry.id) and (high is None or pair(entry.id) <= high)))
     ]
 

@@ -122,7 +122,10 @@ HOLDS = {
         "pipeline/source/loss_detection.py: reconcile",
         "pipeline/source/losses.py: DataLossError",
     ],
-    "a promise of `rillet audit`": ["testing/auditing/catalogue.py: PROMISES"],
+    "a promise of `rillet audit`": [
+        "testing/auditing/catalogue.py: PROMISES",
+        "testing/auditing/bench.py: Bench.send, Bench.until",
+    ],
     'redis-py without a socket (`transport="memory"`)': [
         "testing/channel.py: Channel",
         "testing/in_memory.py: End",

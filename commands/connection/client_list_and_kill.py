@@ -84,7 +84,7 @@ class _Filter:
     max_age: int | None = None  # seconds
     skip_me: bool = True
 
-    def fits(self, other: Client, me: Client) -> bool:
+    def matches(self, other: Client, me: Client) -> bool:
         return (
             (self.number is None or other.id == self.number)
             and (self.kind is None or client_type(other) == self.kind)
@@ -135,7 +135,7 @@ def client_kill(client: Client, args: list[bytes]) -> bytes:
     """Close the client at an address and reply OK, or close all clients that match filters and reply with their number."""
     old_form = len(args) == 3
     wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
-    victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]
+    victims = [other for other in client.server.clients.values() if wanted.matches(other, client)]
     if old_form and not victims:
         raise ReplyError(b"ERR No such client")
     for victim in victims:

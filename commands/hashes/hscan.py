@@ -37,9 +37,9 @@ def hscan(client: Client, args: list[bytes]) -> bytes:
         cursor, found = value.order().page(cursor, options.count)
     else:
         cursor, found = 0, list(value.fields)
-    fits, due = options.fits, due_fields(value, client.db.keyspace)
-    if fits is not None:
-        found = [field for field in found if fits(field)]
+    matches, due = options.matches, due_fields(value, client.db.keyspace)
+    if matches is not None:
+        found = [field for field in found if matches(field)]
     if due:
         found = [field for field in found if field not in due]
     if not options.names_only:

@@ -24,12 +24,12 @@ class ScanOptions:
     ``novalues``: whether NOVALUES is allowed; None: the option is unknown.
     """
 
-    __slots__ = ("count", "fits", "names_only")
+    __slots__ = ("count", "matches", "names_only")
 
     def __init__(self, words: list[bytes], *, novalues: bool | None) -> None:
         self.count = _DEFAULT_COUNT  # how many elements to examine
         # Returns whether an element matches the pattern; None without MATCH.
-        self.fits: Callable[[bytes], object] | None = None
+        self.matches: Callable[[bytes], object] | None = None
         self.names_only = False  # NOVALUES was given
         options = Arguments(words, 3)
         while options:
@@ -45,7 +45,7 @@ class ScanOptions:
                 if self.count < 1:
                     raise ReplyError(SYNTAX)
             elif option == b"MATCH":
-                self.fits = None if value == b"*" else matcher(value)
+                self.matches = None if value == b"*" else matcher(value)
             else:
                 raise ReplyError(SYNTAX)
 

@@ -78,8 +78,8 @@ def scan(client: Client, args: list[bytes]) -> bytes:
     if client.server.compat.scan_expires_unmatched:
         found = [name for name in found if db.peek(name) is not None]
     if pattern is not None:
-        fits = matcher(pattern)
-        found = [name for name in found if fits(name)]
+        matches = matcher(pattern)
+        found = [name for name in found if matches(name)]
     visible = db.look if wanted_type is not None and client.server.compat.scan_looks_up_types else db.peek
     found = [name for name in found if visible(name) is not None]
     if wanted_type is not None:

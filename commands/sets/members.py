@@ -240,6 +240,6 @@ def sscan(client: Client, args: list[bytes]) -> bytes:
         return EMPTY
     options = ScanOptions(args, novalues=False if client.server.compat.knows("7.4") else None)
     cursor, found = members.page(cursor, options.count)
-    if options.fits is not None:
-        found = list(filter(options.fits, found))
+    if options.matches is not None:
+        found = list(filter(options.matches, found))
     return page(cursor, found)

@@ -251,8 +251,8 @@ def zscan(client: Client, args: list[bytes]) -> bytes:
         return EMPTY
     options = ScanOptions(args, novalues=False if client.server.compat.knows("7.4") else None)
     cursor, found = value.page(cursor, options.count)
-    if options.fits is not None:
-        found = list(filter(options.fits, found))
+    if options.matches is not None:
+        found = list(filter(options.matches, found))
     # Here Redis formats the scores of a skiplist in its old way; a listpack stores whole numbers as integers.
     spell = score_text_7_0 if value.encoding is SKIPLIST else partial(score_text_in_listpack, client)
     scores = value.scores

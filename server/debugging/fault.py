@@ -43,13 +43,13 @@ class Sender:
     user: bytes
     library: bytes
 
-    def fits(self, glob: bytes) -> bool:
+    def matches(self, glob: bytes) -> bool:
         """Return True if a glob matches this client's ID, name, user or library.
 
         A leading ``!`` inverts the match.
         """
         if glob.startswith(b"!"):
-            return not self.fits(glob[1:])
+            return not self.matches(glob[1:])
         names = (self.name, self.user, self.library)
         return glob == b"%d" % self.id or any(name and matches(glob, name) for name in names)
 
@@ -101,7 +101,7 @@ class Fault:
         spec = self.spec
         if spec.command is not None and spec.command not in sent.names:
             return False
-        if spec.client is not None and not sender.fits(spec.client):
+        if spec.client is not None and not sender.matches(spec.client):
             return False
         key = self.key_of(sent)
         if key is None and spec.key is not None:

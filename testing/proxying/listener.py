@@ -227,7 +227,7 @@ class Listener:
         found = [
             link
             for link in self._links
-            if link.session.resp == 3 and (client is None or link.session.sender.fits(client))
+            if link.session.resp == 3 and (client is None or link.session.sender.matches(client))
         ]
         every = list(words)
         data = b">%d\r\n" % len(every) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in every)
