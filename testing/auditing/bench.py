@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import hiredis
 
 from ..streams import order_of, pairs
+from .analysis import SCRIPTS, Analysis, Work, consumer_of, entries_in, mentions, read_of
 from .fair_time import FairTime
 from .messages import Message, Messages
 from .results import Cancelled, CannotRunError, NotTried
-from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read_of
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Bench:
     def is_ready(self, worker: Worker) -> bool:
         """Return True if a worker has sent an XREADGROUP for the stream and the group since its last start."""
         since = max(since for since, name in self._lives if name == worker.name)
-        return any(each.client_id > since for each, _ in self.sight().reads(self.clients_of(worker)))
+        return any(each.client_id > since for each, _ in self.analysis().reads(self.clients_of(worker)))
 
     def owners(self) -> dict[int, str]:
         """Map client IDs to worker names.
@@ -204,7 +204,7 @@ class Bench:
     def _consumers(self) -> dict[str, str]:
         """Map consumer names to the worker that first read under each."""
         found: dict[str, str] = {}
-        for each, read in self.sight().reads():
+        for each, read in self.analysis().reads():
             found.setdefault(read.consumer, self._started_before(each.client_id))
         return found
 
@@ -420,9 +420,9 @@ class Bench:
 
     # What became of them
 
-    def sight(self) -> Sight:
+    def analysis(self) -> Analysis:
         """Return an analysis of all the workers' commands recorded so far."""
-        return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
+        return Analysis(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
 
     def group(self) -> dict[str, Any] | None:
         """Return the group's fields from XINFO GROUPS; None without a group."""
@@ -465,8 +465,8 @@ class Bench:
         """Return True if an entry was delivered and acknowledged, and its work was seen (or cannot be seen)."""
         if not self.is_delivered(entry) or self.pending(entry) is not None:
             return False
-        sight = self.sight()
-        return sight.acknowledged(entry) and self.is_worked(entry, sight)
+        analysis = self.analysis()
+        return analysis.acknowledged(entry) and self.is_worked(entry, analysis)
 
     def are_done(self, ids: Sequence[str]) -> bool:
         """Return True if all entries are done, as by ``is_done``; ``ids`` are in the order of the stream."""
@@ -475,20 +475,20 @@ class Bench:
 
     def not_done(self, ids: Sequence[str]) -> list[str]:
         """Return the IDs of the entries that are pending, not acknowledged, or whose work was not seen."""
-        sight = self.sight()
+        analysis = self.analysis()
         return [
             each
             for each in ids
-            if not (sight.acknowledged(each) and self.is_worked(each, sight))
+            if not (analysis.acknowledged(each) and self.is_worked(each, analysis))
             or self.pending(each) is not None
         ]
 
-    def is_worked(self, entry: str, sight: Sight | None = None) -> bool:
+    def is_worked(self, entry: str, analysis: Analysis | None = None) -> bool:
         """Return True if a worker's work on an entry was seen, or cannot be seen or assigned to this entry."""
         work = self.plan.work
         if work is None or not work.says_which or not self.sent[entry].sign:
             return True
-        return (sight or self.sight()).worked(work, self.signs(entry))
+        return (analysis or self.analysis()).worked(work, self.signs(entry))
 
     def fate(self, entry: str) -> str:
         """Describe in a few words what happened to an entry, e.g. "stays pending with w1, delivered twice"."""
@@ -499,12 +499,12 @@ class Bench:
             consumer, count = pending
             times = "once" if count == 1 else f"{count} times"
             return f"stays pending with {consumer or 'no consumer'}, delivered {times}"
-        sight = self.sight()
-        if not sight.acknowledged(entry):
+        analysis = self.analysis()
+        if not analysis.acknowledged(entry):
             return "is no longer pending, though nobody acknowledged it: it is lost"
         return (
             "was acknowledged, though its work was not seen"
-            if not self.is_worked(entry, sight)
+            if not self.is_worked(entry, analysis)
             else "was done"
         )
 

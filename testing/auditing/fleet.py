@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...console.lives import CLAIMED
+from .analysis import consumer_of, mentions, read_of
 from .results import KEPT, Broken, NotTried
-from .sight import consumer_of, mentions, read_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -204,9 +204,9 @@ class _LongJob:
         """Describe who took the message, even if it is done by now; "" if nobody did, or if a worker has ended since."""
         if self._has_ended():
             return ""
-        sight = self._bench.sight()
-        commands = {each.number: each.words for each in sight.commands}
-        for each in sight.events(self.entry, CLAIMED):
+        analysis = self._bench.analysis()
+        commands = {each.number: each.words for each in analysis.commands}
+        for each in analysis.events(self.entry, CLAIMED):
             if each.number <= self._started or "JUSTID" in each.note:
                 continue
             if each.consumer != self._holder:
@@ -236,11 +236,11 @@ class _LongJob:
 
     def _hearts(self) -> list[int]:
         """Return the connections of the claims (JUSTID) by which the holder signals that it still works on the message."""
-        sight = self._bench.sight()
-        clients = {each.number: each.client_id for each in sight.commands}
+        analysis = self._bench.analysis()
+        clients = {each.number: each.client_id for each in analysis.commands}
         return [
             clients[each.number]
-            for each in sight.events(self.entry, CLAIMED)
+            for each in analysis.events(self.entry, CLAIMED)
             if each.number > self._started and each.consumer == self._holder and "JUSTID" in each.note
         ]
 
@@ -268,7 +268,7 @@ class _LongJob:
         return self._heart_times[0] if self._heart_times else 0.0
 
     def _reads(self) -> list[RecordedCommand]:
-        return [each for each, read in self._bench.sight().reads() if read.consumer == self._holder]
+        return [each for each, read in self._bench.analysis().reads() if read.consumer == self._holder]
 
     def _usual_pause(self) -> float:
         """Return the median of the seconds between two reads of the holder."""
@@ -377,13 +377,13 @@ class _LongJob:
             _LetGo: the client gave up.
         """
         bench = self._bench
-        if not bench.sight().min_idles():
+        if not bench.analysis().min_idles():
             if bench.verdict_of("crash-elsewhere") != KEPT:
                 return 0  # nobody claims
-            self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
+            self._wait(lambda: self._beats() >= _SIGNS or bench.analysis().min_idles(), bench.plan.timeout)
         # Only claims renew a lease. Other commands that name the worker or its message may be signs of life as well, or mere
         # polls: they count if the message is not taken when the lease is over.
-        lease = 1.2 * min(bench.sight().min_idles(), default=86_400_000) / 1000
+        lease = 1.2 * min(bench.analysis().min_idles(), default=86_400_000) / 1000
         times = self._heart_times
         self._wait(
             lambda: (
@@ -420,7 +420,7 @@ class _LongJob:
             _LetGo: the client gave up.
         """
         bench = self._bench
-        idle = min(bench.sight().min_idles(), default=86_400_000)
+        idle = min(bench.analysis().min_idles(), default=86_400_000)
         born = bench.stage.passed()
         looks = _LOOKS
         claims = any(_is_heartbeat(each.words) for each in bench.stage.commands())
@@ -479,7 +479,7 @@ class _LongJob:
             NotTried: a worker ended, or the other one looked for no idle messages.
         """
         bench = self._bench
-        idle = min(bench.sight().min_idles(), default=86_400_000)
+        idle = min(bench.analysis().min_idles(), default=86_400_000)
         claims = bench.verdict_of("crash-elsewhere") == KEPT
         for _ in range(_ROUNDS):
             since = bench.stage.commands()[-1].number
@@ -537,10 +537,10 @@ def shutdown(bench: Bench) -> str:
         if worker.status is not None:
             bench.kill(worker)  # the held command must not run after its death
     _await_end(bench, worker, "while it worked")
-    sight = bench.sight()
+    analysis = bench.analysis()
     for entry in ids:
         left = bench.is_delivered(entry) and not bench.pending(entry)
-        if left and not (sight.acknowledged(entry) and bench.is_worked(entry, sight)):
+        if left and not (analysis.acknowledged(entry) and bench.is_worked(entry, analysis)):
             raise Broken(f"{entry} {bench.fate(entry)} after SIGTERM")
     again = bench.start(worker.name)
     bench.until(lambda: bench.has_come(again))
@@ -625,7 +625,7 @@ def _keeps_few(bench: Bench) -> bool:
 
 def _trims(bench: Bench) -> bool:
     stream = bench.plan.stream
-    for each, _ in bench.sight().effects:
+    for each, _ in bench.analysis().effects:
         name, words = each.words[0].upper(), [word.upper() for word in each.words]
         if stream not in each.words[1:2] or each.error is not None:
             continue
@@ -668,13 +668,13 @@ def _shares(bench: Bench, both: Mapping[str, Worker], count: int) -> dict[str, i
     if not bench.is_delivered(ids[-1]):
         raise Broken(f"two workers together do not get on: {ids[-1]} {bench.fate(ids[-1])}{bench.again}")
     own = {name: bench.clients_of(worker) for name, worker in both.items()}
-    sight = bench.sight()
-    numbers = {each.number: each.client_id for each in sight.commands}
-    takers = [numbers.get(events[0].number) for events in map(sight.events, ids) if events]
+    analysis = bench.analysis()
+    numbers = {each.number: each.client_id for each in analysis.commands}
+    takers = [numbers.get(events[0].number) for events in map(analysis.events, ids) if events]
     return {name: sum(client in clients for client in takers) for name, clients in own.items()}
 
 
 def _asked(bench: Bench, worker: Worker, started: int) -> bool:
     """Return True if a worker was waiting for messages when they were sent, or has asked for some since."""
-    reads = bench.sight().reads(bench.clients_of(worker))
+    reads = bench.analysis().reads(bench.clients_of(worker))
     return any(each.number > started or each.answered is None for each, _ in reads)

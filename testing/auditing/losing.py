@@ -70,7 +70,7 @@ def delivery_lost(bench: Bench) -> str:
             if not bench.until(partial(bench.is_delivered, entry), hurry=True):
                 break
             # A read that was blocked before the fault began may have received its reply.
-            deliveries = bench.sight().events(entry)
+            deliveries = bench.analysis().events(entry)
             if deliveries and deliveries[0].lost:
                 lost = entry
                 break
@@ -130,7 +130,7 @@ def idle_claim(bench: Bench) -> str:
     if not bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True):
         # The worker may run XAUTOCLAIM JUSTID with a longer idle time, to remove deleted entries: that has reset their
         # idle time.
-        bench.later(milliseconds=min(bench.sight().min_idles(), default=0) + 1)
+        bench.later(milliseconds=min(bench.analysis().min_idles(), default=0) + 1)
         bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True, seconds=bench.plan.brief)
     idle = {name for name, entry in stuck.items() if bench.is_done(entry)}
     if len(idle) < len(stuck):

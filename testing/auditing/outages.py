@@ -23,7 +23,7 @@ def failover(bench: Bench) -> str:
     before = bench.stage.commands()[-1].number
 
     def refusals() -> int:
-        return sum("READONLY" in (each.error or "") for each in bench.sight().errors(before))
+        return sum("READONLY" in (each.error or "") for each in bench.analysis().errors(before))
 
     with bench.stage.read_only():
         bench.note("the server became a replica: READONLY")
@@ -31,7 +31,7 @@ def failover(bench: Bench) -> str:
     bench.note("it became a master again")
     if not bench.goes_on():
         raise Broken(f"{_stopped(bench)} after READONLY, though the server is a master again{bench.again}")
-    if not bench.sight().errors(before):
+    if not bench.analysis().errors(before):
         raise NotTried("it sent nothing that a replica refuses")
     return f"it went on when there was a master again{bench.again}"
 

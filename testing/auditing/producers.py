@@ -29,7 +29,7 @@ class ProducerPromise:
 
 def _adds(bench: Bench) -> list[Any]:
     """Return the XADDs so far."""
-    return [each for each, _ in bench.sight().effects if each.words[0].upper() == "XADD"]
+    return [each for each, _ in bench.analysis().effects if each.words[0].upper() == "XADD"]
 
 
 def _stored(bench: Bench) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from ..control import ControlError
 from ..recording import RecordingError
 from .bench import Bench
 from .catalogue import PROMISES
-from .real import RealStage
+from .real_stage import RealStage
 from .results import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 from .stage import Stage
 

@@ -6,8 +6,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from .analysis import Analysis, mentions, read_of
 from .results import KEPT, Broken, CannotRunError, NotTried
-from .sight import Sight, mentions, read_of
 
 if TYPE_CHECKING:
     from .bench import Bench
@@ -120,52 +120,52 @@ def works(bench: Bench) -> str:
             is_done, hurry=True, traffic=True
         ):
             raise Broken(f"{entry} {bench.fate(entry)}{_hint(bench, worker)}{bench.again}")
-    sight = bench.sight()
-    reads = [read for _, read in sight.reads()]
+    analysis = bench.analysis()
+    reads = [read for _, read in analysis.reads()]
     plan.count = max((each.count for each in reads if each.count is not None), default=None)
-    plan.spins = _spins(sight)
-    plan.patience = _patience(sight)
-    plan.uses_scripts = any(each.is_a("EVALSHA") for each in sight.commands)
-    acks = sight.acks(ids[-1])
+    plan.spins = _spins(analysis)
+    plan.patience = _patience(analysis)
+    plan.uses_scripts = any(each.is_a("EVALSHA") for each in analysis.commands)
+    acks = analysis.acks(ids[-1])
     if acks:
         _, ack, inside = acks[0]
         plan.carrier = inside.rpartition(" ")[2] or ack.words[0].upper()
     messages = [(each, bench.signs(each)) for each in ids]
     # If the worker acknowledges first, the last work may still come.
     bench.until(
-        lambda: bench.sight().find_work(messages, plan.done), seconds=min(_LATE_SECONDS, plan.timeout)
+        lambda: bench.analysis().find_work(messages, plan.done), seconds=min(_LATE_SECONDS, plan.timeout)
     )
-    sight = bench.sight()
-    plan.work = sight.find_work(messages, plan.done)
+    analysis = bench.analysis()
+    plan.work = analysis.find_work(messages, plan.done)
     if plan.done is not None and plan.work is None:
         raise Broken(f"nothing was written at {plan.done}, where its work is to be seen")
-    plan.acks_first, plan.is_atomic = _order(bench, sight, ids)
+    plan.acks_first, plan.is_atomic = _order(bench, analysis, ids)
     seen = f" ({plan.work})" if plan.work else ""
     return f"{len(ids)} messages were delivered, worked{seen} and acknowledged" + bench.again
 
 
-def _spins(sight: Sight) -> bool:
+def _spins(analysis: Analysis) -> bool:
     """Return True if the worker polls without BLOCK and without a pause."""
-    times = [each.time for each, read in sight.reads() if read.block is None]
+    times = [each.time for each, read in analysis.reads() if read.block is None]
     return bool(times) and len(times) > _SPINNING * max(1.0, (times[-1] - times[0]) / 1000)
 
 
-def _patience(sight: Sight) -> str:
+def _patience(analysis: Analysis) -> str:
     """Return a URL query that makes redis-py wait for a reply as long as it takes; by default it gives up after 5 seconds."""
-    names = {each.words[3] for each in sight.commands if each.is_a("CLIENT SETINFO LIB-NAME")}
+    names = {each.words[3] for each in analysis.commands if each.is_a("CLIENT SETINFO LIB-NAME")}
     return f"?socket_timeout={_PATIENT_SECONDS}" if any(map(_REDIS_PY.match, names)) else ""
 
 
-def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:
+def _order(bench: Bench, analysis: Analysis, ids: list[str]) -> tuple[bool, bool]:
     """Return whether acknowledgements come before the work, and whether both are one transaction or script."""
     work = bench.plan.work
     if work is None:
         return False, False
     first = atomic = 0
-    done = sight.works(work)
+    done = analysis.works(work)
     for index, entry in enumerate(ids):
-        acks = sight.acks(entry)
-        mine = [each for each in done if _is_about(sight, bench, each, ids, index)]
+        acks = analysis.acks(entry)
+        mine = [each for each in done if _is_about(analysis, bench, each, ids, index)]
         if not acks or not mine:
             continue
         atomic += acks[0][1].number == mine[0][1].number
@@ -173,14 +173,14 @@ def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:
     return first > 0, atomic > 0
 
 
-def _is_about(sight: Sight, bench: Bench, work: tuple, ids: list[str], index: int) -> bool:  # type: ignore[type-arg]
+def _is_about(analysis: Analysis, bench: Bench, work: tuple, ids: list[str], index: int) -> bool:  # type: ignore[type-arg]
     """Return True if a sign of work belongs to the message with this index; the messages were sent one after another."""
     place, command, _ = work
     assert bench.plan.work is not None
     if bench.plan.work.says_which:
         return mentions(command.words, bench.signs(ids[index]))
-    begin = sight.delivery(ids[index])
-    end = sight.delivery(ids[index + 1]) if index + 1 < len(ids) else None
+    begin = analysis.delivery(ids[index])
+    end = analysis.delivery(ids[index + 1]) if index + 1 < len(ids) else None
     return begin is not None and begin < place and (end is None or place < end)
 
 
@@ -297,14 +297,14 @@ def _ask_whether_bad(bench: Bench, bad: list[str]) -> list[str]:
 
 def _is_bad(bench: Bench, entry: str) -> bool:
     """Return True if a worker could not process a message: it is pending, was redelivered, or left without the usual work."""
-    sight = bench.sight()
-    if bench.pending(entry) is not None or len(sight.delivered_to(entry)) > 1:
+    analysis = bench.analysis()
+    if bench.pending(entry) is not None or len(analysis.delivered_to(entry)) > 1:
         return True
     work = bench.plan.work
     if work is None:
         return False
-    begin = sight.delivery(entry)
-    acks = sight.acks(entry)
+    begin = analysis.delivery(entry)
+    acks = analysis.acks(entry)
     if begin is None or not acks:
         return True
     end = None if bench.plan.acks_first or not work.says_which else acks[0][0]
@@ -312,7 +312,7 @@ def _is_bad(bench: Bench, entry: str) -> bool:
         begin < place
         and (end is None or place < end or inside)
         and not bench.is_about_another(entry, each.words)
-        for place, each, inside in sight.works(work)
+        for place, each, inside in analysis.works(work)
     )
 
 
@@ -380,9 +380,9 @@ def poison_capped(bench: Bench) -> str:
             raise Broken(f"a bad message is never given up: {left} {bench.fate(left)}{bench.again}")
         bench.kill(worker)
         worker = bench.start(lives[0])
-    lost = [each for each in bad if not bench.pending(each) and not bench.sight().acknowledged(each)]
+    lost = [each for each in bad if not bench.pending(each) and not bench.analysis().acknowledged(each)]
     if lost:
         raise Broken(f"{lost[0]} {bench.fate(lost[0])}")
     really = _ask_whether_bad(bench, bad)
-    most = max(len(bench.sight().delivered_to(each)) for each in really)
+    most = max(len(bench.analysis().delivered_to(each)) for each in really)
     return f"a bad message is given up after {most} {'delivery' if most == 1 else 'deliveries'}{bench.again}"

@@ -47,7 +47,7 @@ class GivesUpBetweenLooks:
     def verdict_of(self, _name):
         return ""
 
-    def sight(self):
+    def analysis(self):
         raise EOFError
 
 

@@ -88,7 +88,7 @@ class Work:
         return f"{self.command or 'a write'} at {self.key}"
 
 
-class Sight:
+class Analysis:
     """An analysis of the commands that were recorded up to now, for one stream and one group.
 
     Args:
@@ -106,7 +106,7 @@ class Sight:
 
     @cached_property
     def effects(self) -> list[tuple[RecordedCommand, str]]:
-        """Return all commands in execution order, each with "" or its script (``XACK inside EVAL``).
+        """All commands in execution order, each with "" or its script (``XACK inside EVAL``).
 
         A script is replaced by its commands, and those of a transaction come at its EXEC.
         """
@@ -114,7 +114,7 @@ class Sight:
 
     @cached_property
     def lives(self) -> Lives:
-        """Return the events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
+        """The events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:
@@ -210,7 +210,7 @@ class Sight:
         """Return True if a command of the work mentions one of ``signs``: a message's number or entry ID."""
         return not self._worked(work).isdisjoint(signs)
 
-    @cache  # noqa: B019 - a sight is short-lived
+    @cache  # noqa: B019 - an analysis is short-lived
     def _worked(self, work: Work) -> set[str]:
         return {
             sign for _, each, _ in self.works(work) for word in each.words[1:] for sign in _signs_in(word)

@@ -10,8 +10,8 @@ import hiredis
 
 from ..process import StartError
 from ..proxy import Proxy
+from .analysis import SCRIPTS
 from .results import CannotRunError, NotTried
-from .sight import SCRIPTS
 from .stage import REMEMBERED, Stage
 
 if TYPE_CHECKING:
