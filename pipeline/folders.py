@@ -26,7 +26,7 @@ class JobError(LabelledError):
 
 
 class LocalFolder:
-    """A local or mounted folder."""
+    """A folder that this process can reach by itself: local or mounted."""
 
     def __init__(self, path: Path) -> None:
         self.local = path
@@ -53,7 +53,7 @@ class LocalFolder:
 
 
 class SparkFolder:
-    """A folder that Spark's JVM reaches. Raises JobError: Spark has no such file system, or cannot reach it."""
+    """A folder on a file system that only Spark's JVM can reach, such as S3."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - as below

@@ -21,7 +21,7 @@ _SMALL: Final = 128 << 10
 
 
 class Cron:
-    """Calls ``step`` of one server periodically."""
+    """The cron of one server: its periodic work, by a timer."""
 
     def __init__(self, server: Server) -> None:
         self.paused = False  # ``step`` does nothing (DEBUG PAUSE-CRON)

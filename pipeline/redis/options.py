@@ -46,7 +46,10 @@ SECRET: Final = Kind("text", is_secret=True)
 
 
 def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
-    """Return the kind for whole numbers from ``least`` to ``most``, both inclusive; ``unit`` is for the docs."""
+    """Return the type of an option whose value is a whole number from ``least`` to ``most``, both inclusive.
+
+    ``unit`` is for the docs.
+    """
 
     def parse(text: str) -> int:
         try:
@@ -62,7 +65,7 @@ def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
 
 
 def words(*choices: str) -> Kind:
-    """Return the kind for one of some words, in any case."""
+    """Return the type of an option whose value is one of some words, in upper or lower case."""
     by_lower = {word.lower(): word for word in choices}
 
     def parse(text: str) -> str:

@@ -101,7 +101,10 @@ class SentinelSettings:
         return self.masters[name]
 
     def read(self, words: list[bytes]) -> None:
-        """Apply a line of sentinel.conf, given the words after ``sentinel``. Raises ValueError: the text is for the user."""
+        """Apply a line of sentinel.conf, given the words after ``sentinel``.
+
+        Raises ValueError: the line is invalid; the text says why.
+        """
         kind, *values = words
         kind = kind.lower()
         if kind in _UNSUPPORTED and values[-1:] != [b"no"]:

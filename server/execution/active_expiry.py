@@ -27,13 +27,16 @@ class ActiveExpiry:
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self) -> None:
-        """Call ``step`` until no expired keys and fields are left, for at most 25 milliseconds."""
+        """Run the active expire cycle: delete expired keys and fields until none is left, for at most 25 ms."""
         until = time.perf_counter() + _SECONDS
         while self.step() and time.perf_counter() < until:
             pass
 
     def step(self) -> bool:
-        """Delete some expired keys and fields and propagate that; return True if more are probably left."""
+        """Do a step of the active expire cycle, with propagation.
+
+        Return True if expired keys are probably left.
+        """
         server = self.server
         if not self.enabled or server.loading:
             return False

@@ -126,7 +126,7 @@ class Meter:
             self.count(db, key)
 
     def note_write(self, db: Database, key: bytes, value: Value) -> None:
-        """Record a lookup of a key by a command that may change the value."""
+        """Record that a command looked a key up and may change its value: it must be measured again."""
         if type(value) is not bytes:
             self._touch(db, key)
         if db.keyspace.touching:
@@ -140,7 +140,7 @@ class Meter:
         self.note_value(db, key, value)
 
     def note_value(self, db: Database, key: bytes, value: Value) -> None:
-        """Record a key's new value; a string is measured now, any other value later."""
+        """Record that a key got a new value; a string is measured now, any other value later."""
         if type(value) is bytes:
             self.note_memory(key, value, memory_of_key(key, value))
         else:

@@ -238,19 +238,22 @@ def estimate(chunks: list[AnyChunk], samples: int, size_of: Callable[[AnyChunk],
 
 
 def length_of(pieces: list[ChunkRun]) -> int:
-    """Return the number of entries in these pieces of chunks."""
+    """Return the number of entries in some pieces of chunks."""
     return sum([stop - start for _, start, stop in pieces])
 
 
 def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
-    """Yield the IDs of the entries in these pieces, as integers."""
+    """Yield the IDs of the entries in some pieces of chunks, as integers."""
     for chunk, start, stop in pieces:
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
             yield ms << 64 | seq
 
 
 def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
-    """Return the ID texts of the entries in these pieces; ``parts`` are the encoded entries of each piece."""
+    """Return the ID texts of the entries in some pieces of chunks.
+
+    ``parts`` are each piece's encoded entries.
+    """
     if len(pieces) == 1:
         chunk, start, stop = pieces[0]
         return chunk.texts(start, stop, bytes(parts[0]))

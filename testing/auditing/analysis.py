@@ -307,7 +307,7 @@ def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
 
 
 def entries_in(text: str) -> list[str]:
-    """Return the entry IDs in a text."""
+    """Return the entry IDs that occur in a text, such as a verdict."""
     return _ENTRY.findall(text)
 
 
