@@ -3,8 +3,6 @@
 `make test-redis-py` runs this with each version of the table.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

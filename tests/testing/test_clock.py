@@ -1,7 +1,5 @@
 """The clock of a test server: by hand, by skips, and by libraries that stop the time of a test."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import threading

@@ -1,7 +1,5 @@
 """rillet.testing.Cluster: what a test sets is there at once, and nothing acknowledged is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 

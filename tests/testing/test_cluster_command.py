@@ -1,7 +1,5 @@
 """`rillet cluster`, as a program."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,19 +1,14 @@
 """A cluster under clients that do not stop: slots move key by key, are moved back, masters change; nothing is lost."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random
-from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from support.background import beside, go_on
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    import redis
 
 TIMES = int(os.environ.get("RILLET_CLUSTER_KILLS", "6"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))

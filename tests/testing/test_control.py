@@ -1,7 +1,5 @@
 """DEBUG CONTROL: what a control connection may do, and for how long."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 

@@ -1,7 +1,5 @@
 """`rillet.testing.every_fault`: a fault at each command of a test in turn."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

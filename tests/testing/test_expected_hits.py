@@ -1,7 +1,5 @@
 """A fault that was to hit something, has not and is never stopped, is reported at the end of what it was made for."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import unittest

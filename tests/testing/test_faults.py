@@ -1,7 +1,5 @@
 """Faults as a Python test asks for them; what they do is in tests/server/debugging."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The pytest fixtures as a user configures them; each run is a pytest of its own."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Test servers, their folders and the processes around them: forks, killed processes, the end of an interpreter."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """What one lost reply does to workers of frameworks: each row of the table in docs/testing/frameworks.md."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

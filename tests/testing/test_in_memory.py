@@ -1,7 +1,5 @@
 """Connections of a LoopServer's own clients, without sockets: what arrives, who waits and how they end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from contextlib import asynccontextmanager, suppress

@@ -1,10 +1,9 @@
 """Clients that outlive a reset: the socket stays, and everything that a client can see is new."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
@@ -18,9 +17,6 @@ from support.until import until
 import rillet.testing
 from rillet.server.net.dormant import _commands
 from rillet.testing.control import encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(

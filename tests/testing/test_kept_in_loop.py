@@ -1,7 +1,5 @@
 """Connections of a LoopServer's clients outlive a reset, and everything that a client can see is new."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

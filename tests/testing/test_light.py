@@ -1,7 +1,5 @@
 """What a first test does not import; each module costs it a millisecond."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

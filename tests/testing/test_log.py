@@ -1,7 +1,5 @@
 """The log of a test server: kept, and passed to the logger `rillet`."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`rillet.testing.LoopServer`: a server in the event loop of the test, whichever loop that is."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

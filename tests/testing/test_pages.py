@@ -3,8 +3,6 @@
 A page shows in ```text what must not run.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server in a process of its own ends with the process that started it, however that ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

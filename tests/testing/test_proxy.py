@@ -1,7 +1,5 @@
 """What a test does with a proxy besides faults: age, spies, the loop of the test."""
 
-from __future__ import annotations
-
 import asyncio
 
 import hiredis

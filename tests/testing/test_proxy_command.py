@@ -1,7 +1,5 @@
 """`rillet proxy`, as a program."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 

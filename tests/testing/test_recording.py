@@ -1,7 +1,5 @@
 """Recordings of what clients sent and were answered."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

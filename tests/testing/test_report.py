@@ -1,7 +1,5 @@
 """What pytest shows of a server when a test has failed."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 from support.programs.pytest_run import run_tests

@@ -1,7 +1,5 @@
 """`Server.reset()`: nothing that a test did to a server reaches the next one."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """`Server.reset()` and the files of a server: what a restart finds."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

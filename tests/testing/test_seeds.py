@@ -1,7 +1,5 @@
 """`Server(seed=…)` and `Server.save_seed()`: what a server holds at its start."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """rillet.testing.Sentinel: what a test sees of it, and that nothing confirmed is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from datetime import timedelta

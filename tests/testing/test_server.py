@@ -1,7 +1,5 @@
 """`rillet.testing`: servers in people's tests."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Unmodified workers of frameworks in `rillet.testing.simulation`: each does its jobs although one of two dies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """`rillet.testing.simulation`: many seeds, a network that fails, a server inside; from Python 3.12 on."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """Snapshots among random commands of all types: what is restored is what was there, whatever was changed since."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Snapshots: `Server.snapshot()` and `Server.restore()`."""
 
-from __future__ import annotations
-
 import gc
 import threading
 

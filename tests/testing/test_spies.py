@@ -1,7 +1,5 @@
 """Spies: streams as objects, the lives of entries, waiting and asserting."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """A bad start of a test server is a StartError, whatever the reason, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

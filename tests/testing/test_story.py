@@ -1,7 +1,5 @@
 """The story of a failed simulation, and what mattered in it: `testing/story.py`, `testing/shrinking.py`."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

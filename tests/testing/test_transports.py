@@ -1,7 +1,5 @@
 """A server whose clients are connected in memory answers as by TCP, whatever happens around it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """The mixins for unittest: run by unittest itself, in this process."""
 
-from __future__ import annotations
-
 import unittest
 
 import pytest

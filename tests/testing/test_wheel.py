@@ -1,7 +1,5 @@
 """The wheel beside a user's project that has top-level folders of the same names as ours."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """A zygote for the workers of this folder, and audits that run beside each other."""
 
-from __future__ import annotations
-
 import pytest
 from support.ahead import Ahead
 from support.auditing.forked import Zygote

@@ -1,7 +1,5 @@
 """`rillet.testing.audit` and `AuditMixin`: an audit as tests."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import unittest

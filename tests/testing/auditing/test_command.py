@@ -1,7 +1,5 @@
 """`rillet audit`, as a program."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

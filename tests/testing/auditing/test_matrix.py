@@ -1,7 +1,5 @@
 """An audit is right itself: a worker that breaks one promise is told that one, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from support.auditing.forked import audit
 from support.auditing.mutations import CASES, MUTATIONS, SOURCE, mutated

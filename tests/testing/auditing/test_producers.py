@@ -1,7 +1,5 @@
 """`rillet audit --producer -- COMMAND`: what is added is there once, or the producer says that it is not."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.testing.auditing.bench import Plan

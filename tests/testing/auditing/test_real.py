@@ -1,7 +1,5 @@
 """`rillet audit --rillet-url`: the promises on a server that is there."""
 
-from __future__ import annotations
-
 import pytest
 from support.auditing.mutations import SOURCE
 from support.servers import start_servers

@@ -1,7 +1,5 @@
 """How an audit runs its experiments."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

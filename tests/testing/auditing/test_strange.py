@@ -1,7 +1,5 @@
 """Workers that are built in another way than that of the documentation: what an audit once said of them wrongly."""
 
-from __future__ import annotations
-
 import pytest
 from support.auditing.forked import audit
 

@@ -1,7 +1,5 @@
 """The workers of the documentation keep all promises, in each language."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

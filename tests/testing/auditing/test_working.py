@@ -1,7 +1,5 @@
 """Promises about messages, where a worker does something between two looks of the audit."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Real servers of three versions, and a proxy in front of each."""
 
-from __future__ import annotations
-
 import pytest
 from support.servers import start_server
 

@@ -6,8 +6,6 @@ server that is killed. Each connection gets its replies in order, up to the plac
 nothing runs twice, what was acknowledged has run, and the proxy knows what the client has subscribed to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ Each client pushes numbers through the proxy and keeps a ledger. In the end each
 were acknowledged and no more than were sent, and no client got a reply that was not its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

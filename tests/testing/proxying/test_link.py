@@ -1,7 +1,5 @@
 """One client of a proxy: what passes unchanged, what counts as a reply, and how each side learns of the other's end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ cut at random bytes. The client must get the same bytes after each step, a recor
 it got on the direct connection, and the proxy must know what CLIENT LIST knows of the client.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The stories of docs/testing/faults.md: on a test server and on a real one behind a proxy, with the same outcome."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 

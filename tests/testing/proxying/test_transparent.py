@@ -4,8 +4,6 @@ The commands go to two servers of one version, one of them behind a proxy: repli
 invalidations and messages are the same. `RILLET_PROXY_COMMANDS=200000` plays as many of each kind.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest
