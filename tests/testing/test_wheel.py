@@ -56,9 +56,43 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheel(source):
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", ".", cwd=source)
-    return next((source / "dist").glob("rillet-*.whl"))
+def build(tmp_path_factory):
+    """Return what pip and build do for each file, and both make an environment of its own for: a call of the backend.
+
+    It has a Python with nothing but what pyproject.toml requires for it.
+    """
+    folder = tmp_path_factory.mktemp("builder") / "venv"
+    venv.create(folder, with_pip=False)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        system = tomllib.load(file)["build-system"]
+    run(
+        *(
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            folder,
+            "install",
+            "--quiet",
+            "--no-compile",
+            *system["requires"],
+        ),
+        cwd=folder,
+    )
+
+    def call(hook, source, there):
+        there.mkdir(exist_ok=True)
+        program = f"import sys; from {system['build-backend']} import {hook}; {hook}(sys.argv[1])"
+        run(folder / "bin" / "python", "-c", program, there, cwd=source)
+        [made] = there.iterdir()
+        return made
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def wheel(source, build):
+    return build("build_wheel", source, source / "dist")
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +134,9 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
     assert inside == expected
 
 
-def test_the_source_distribution_has_what_the_wheel_is_made_from_and_no_tests(source, wheel, tmp_path):
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source, cwd=tmp_path)
-    [archive] = tmp_path.glob("rillet-*.tar.gz")
-    with tarfile.open(archive) as tar:
+def test_the_source_distribution_has_what_the_wheel_is_made_from_and_no_tests(source, wheel, build, tmp_path):
+    with tarfile.open(build("build_sdist", source, tmp_path / "sdist")) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
         inside = {name.partition("/")[2] for name in tar.getnames()} - {""}
     with zipfile.ZipFile(wheel) as built:
         package = {name.removeprefix("rillet/") for name in built.namelist() if name.startswith("rillet/")}
@@ -113,19 +146,11 @@ def test_the_source_distribution_has_what_the_wheel_is_made_from_and_no_tests(so
     assert {name for name in beside if "egg-info" not in name} == {
         *documents, "pyproject.toml", "setup.py", "MANIFEST.in",
     }  # fmt: skip
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        tmp_path,
-        archive,
-        cwd=tmp_path,
-    )
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as again, zipfile.ZipFile(wheel) as built:
+    [unpacked] = (tmp_path / "unpacked").iterdir()
+    with (
+        zipfile.ZipFile(build("build_wheel", unpacked, tmp_path / "again")) as again,
+        zipfile.ZipFile(wheel) as built,
+    ):
         assert again.namelist() == built.namelist()
 
 
