@@ -222,6 +222,9 @@ class Maker:
         newer_options: whether commands have options that the version does not know.
     """
 
+    hostile = 0.06  # share of values
+    spoilt = 0.16  # share of commands
+
     def __init__(
         self, seed: int, version: str = "8.10", family: str | None = None, *, newer_options: bool = True
     ) -> None:
@@ -282,7 +285,7 @@ class Maker:
         else:
             for argument in record.arguments:
                 words += self._words(argument, record)
-        if draw.random() < 0.16:
+        if draw.random() < self.spoilt:
             words = self._spoil(words)
         if record.name in SCANS:
             return _whole_scan(words, "+" if self._shows_rules else "+-")
@@ -315,7 +318,7 @@ class Maker:
 
     def _value(self, argument: Argument, record: Command) -> str:
         draw = self.random
-        name, hostile = argument.name, draw.random() < 0.06
+        name, hostile = argument.name, draw.random() < self.hostile
         pool = self._pool(record).get(name)
         if pool is not None:
             return draw.choice(pool)

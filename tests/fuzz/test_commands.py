@@ -72,7 +72,7 @@ def generate(chance: Random, corpus: Sequence[bytes]) -> bytes:
         lines.append((data if chance.random() < 0.8 else other).line())
         if chance.random() < 0.02:
             lines += [[b"MULTI"], *(data.line() for _ in range(chance.randint(1, 4))), [b"EXEC"]]
-    text = PREPARE.lstrip() + b"".join(show_line(words) + b"\n" for words in lines)
+    text = b"".join(show_line(words) + b"\n" for words in PREPARE + lines)
     return text + (chance.choice(corpus) if corpus and chance.random() < 0.05 else b"")
 
 
