@@ -12,7 +12,6 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` wraps these in enumerations, which takes longer than a command
 import asyncio
 import os
-import re
 import signal
 import socket
 import threading
@@ -40,12 +39,12 @@ _IN_SOCKET: Final = 1 << 16
 _NO_FILE: Final = 1 << 30
 _LOOK_SECONDS: Final = 0.0002
 _PEEK: Final = int(socket.MSG_PEEK)  # an IntFlag costs 3 us each time
-# DEBUG RESET and RECORD, which each test sends, take less time than a wake-up of the loop.
-_FOR_THE_LOOP: Final = re.compile(
-    rb"\r\n(?:EVAL|FCALL|SCRIPT|FUNCTION|DEBUG(?!\r\n\$(?:5\r\nRESET|6\r\nRECORD)\r\n)|CONFIG|SAVE|BGSAVE|BGREWRITEAOF|SHUTDOWN|REPLICAOF|SLAVEOF|FAILOVER|MIGRATE"
-    rb"|CLUSTER|PSYNC|SYNC)",
-    re.IGNORECASE,
-).search
+_FOR_THE_LOOP: Final = frozenset(
+    b"BGREWRITEAOF BGSAVE CLUSTER CONFIG DEBUG EVAL EVALSHA EVALSHA_RO EVAL_RO FAILOVER FCALL FCALL_RO FUNCTION MIGRATE PSYNC "
+    b"REPLICAOF SAVE SCRIPT SHUTDOWN SLAVEOF SYNC".split()
+)
+# They take less time than a wake-up of the loop, and each test sends them.
+_QUICK: Final = ([b"DEBUG", b"RESET"], [b"DEBUG", b"RECORD"])
 _MAIN: Final = threading.main_thread().ident
 # Signals whose handlers usually raise: Ctrl-C, a time limit, a request to terminate.
 _SIGNALS: Final = tuple(
@@ -191,7 +190,7 @@ class Channel(asyncio.Transport):
         if loop.is_lent or (
             len(self._sent) == 1
             and getattr(self.protocol, "state", PLAIN) is PLAIN
-            and _FOR_THE_LOOP(data) is None
+            and not _may_take_long(data)
         ):
             self._replies.begin_round()
             self.deliver()
@@ -349,6 +348,14 @@ class Channel(asyncio.Transport):
     def set_protocol(self, protocol: Any) -> None:
         """Replace the server's protocol."""
         self.protocol = protocol
+
+
+def _may_take_long(data: bytes) -> bool:
+    """Return True if a command among the bytes may take long or wait for others. A regular expression takes 4 times as long."""
+    words = data.upper().split(b"\r\n")
+    if words[2:5:2] in _QUICK:
+        del words[:5]
+    return not _FOR_THE_LOOP.isdisjoint(words)
 
 
 class ChannelSocket:

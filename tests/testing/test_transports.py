@@ -18,7 +18,7 @@ import redis
 from support.until import until
 
 import rillet.testing
-from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals, dial
+from rillet.testing.channel import ChannelSocket, _hold_signals, _may_take_long, _release_signals, dial
 from rillet.testing.control import encode
 from rillet.testing.turn_loop import TurnLoop
 
@@ -101,6 +101,20 @@ def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(serv
             assert other.recv(100) == b""
     with server.client() as client:
         assert [int(value) for value in client.config_get("busy-reply-threshold").values()] == [5000]
+
+
+def test_commands_that_may_take_long_run_in_the_thread_of_the_loop():
+    reset, record = encode(b"DEBUG", b"RESET"), encode(b"debug", b"record", b"START", b"100")
+    for one in (encode(b"GET", b"EVALUATION"), encode(b"PING"), reset, record):
+        assert not _may_take_long(one)
+    for words in (
+        (b"EVAL", b"return 1", b"0"),
+        (b"fcall_ro", b"f", b"0"),
+        (b"DEBUG", b"SLEEP", b"1"),
+        (b"Config", b"GET", b"*"),
+    ):
+        for before in (b"", encode(b"PING"), reset):
+            assert _may_take_long(before + encode(*words))
 
 
 def test_it_is_switched_on_and_off_by_name():
