@@ -6,6 +6,7 @@ its fork does.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -71,6 +72,7 @@ def _serve(address: str) -> None:
     """Fork for each program that connects, until this process' standard input ends."""
     for name in _PRELOAD:
         importlib.import_module(name)
+    gc.freeze()  # a fork's collections would walk through all of it, and copy its pages
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
