@@ -2,18 +2,21 @@
 
 import http.client
 import os
+import select
 import shutil
 import signal
-import subprocess
-import sys
+import tempfile
 import threading
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from support import needs
+from support.programs.forked_program import Forks
 
 # `make test` has the browser on Rillet, `make test-console` on each kind of server.
 KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
@@ -33,6 +36,11 @@ CHROMIUM_FLAGS = [
 ]
 
 
+@cache
+def _forks() -> Forks:
+    return Forks("rillet.console.serving", "rillet.console.dev")
+
+
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -46,18 +54,18 @@ class ConsoleProcess:
     def __init__(
         self, url: str, *flags: str, verb: str = "console", env: dict[str, str] | None = None
     ) -> None:
-        words = [sys.executable, "-m", "rillet", verb, *([url] if url else []), "--console-port", "0", *flags]
-        self._process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, **(env or {})},
-        )
-        assert self._process.stdout is not None
+        words = ["-m", "rillet", verb, *([url] if url else []), "--console-port", "0", *flags]
+        self.status: int | None = None
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = Path(folder, "pipe")
+            os.mkfifo(pipe)
+            output = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            self._pid = _forks().start(words, os.getcwd(), pipe, pipe, {**os.environ, **(env or {})})  # noqa: PTH109 - a text
+            select.select([output], [], [])  # it has opened the pipe
+        os.set_blocking(output, True)
+        self._output = open(output, encoding="utf-8")  # noqa: PTH123, SIM115
         self.lines: list[str] = []
-        for line in self._process.stdout:
+        for line in self._output:
             self.lines.append(line)
             if line.startswith("Console of"):
                 break
@@ -66,7 +74,7 @@ class ConsoleProcess:
         self.url = self.lines[-1].split()[-1].rstrip("/")
         self.port = int(self.url.rpartition(":")[2])
         # Read on, so that a full pipe never holds it up.
-        self._reader = threading.Thread(target=lambda: self.lines.extend(self._process.stdout), daemon=True)
+        self._reader = threading.Thread(target=lambda: self.lines.extend(self._output), daemon=True)
         self._reader.start()
 
     def ask(
@@ -101,27 +109,21 @@ class ConsoleProcess:
 
     def stop(self) -> str:
         """End it as Ctrl-C does; return all that it printed."""
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self.status is None:
+            os.kill(self._pid, signal.SIGINT)
+            self.status = _forks().wait(self._pid, 60)
+        if self.status is None:
+            os.kill(self._pid, signal.SIGKILL)
+            self.status = _forks().wait(self._pid, None)
         self._reader.join(10)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._output.close()
         return "".join(self.lines)
-
-    @property
-    def status(self) -> int | None:
-        return self._process.returncode
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self.stop()
+        self.stop()
 
 
 def chromium() -> str:

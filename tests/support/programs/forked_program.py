@@ -1,9 +1,10 @@
-"""A Python program in a process that is forked from one which has loaded pytest and redis-py already.
+"""A Python program in a process that is forked from one which has loaded some modules already.
 
-pytest with one test of a user takes 0.54 seconds of processor time, and 0.22 after a fork. Rillet and the plugins are loaded
-by the program itself: that they can be is a part of what is tested.
+pytest with one test of a user takes 0.54 seconds of processor time, and 0.22 after a fork from a process with pytest and
+redis-py. Rillet and the plugins are loaded by the program itself: that they can be is a part of what is tested.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -14,8 +15,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,60 +29,115 @@ _PRELOAD: Final = (
 _SECONDS = 120
 
 
-def run_python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run ``python WORDS…``, which are a file or ``-m MODULE``, after ``-W error`` or not, and their arguments."""
-    forks = _forks()
-    assert forks.stdin is not None
-    assert forks.stdout is not None
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
+class Forks:
+    """A process that has loaded some modules and forks for each program; it ends with this process."""
+
+    def __init__(self, *preload: str) -> None:
+        command = [sys.executable, __file__, *preload]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._ended: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def start(
+        self, words: Sequence[str], folder: str, out: Path, err: Path, environment: Mapping[str, str]
+    ) -> int:
+        """Run ``python WORDS…``, which are a file or ``-m MODULE``, after ``-W error`` or not, and their arguments."""
         request = {
             "words": words,
-            "folder": str(cwd),
-            "environment": dict(os.environ),
+            "folder": folder,
+            "environment": dict(environment),
             "out": str(out),
             "err": str(err),
         }
-        forks.stdin.write(json.dumps(request).encode() + b"\n")
-        pid = int(forks.stdout.readline())
-        if not select.select([forks.stdout], [], [], _SECONDS)[0]:
-            os.kill(pid, signal.SIGKILL)
-            forks.stdout.readline()
-            raise subprocess.TimeoutExpired(words, _SECONDS, out.read_bytes(), err.read_bytes())
-        status = int(forks.stdout.readline())
-        return subprocess.CompletedProcess(words, status, out.read_text(), err.read_text())
+        assert self._process.stdin is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            while (pid := self._read()) is None:
+                pass
+            return pid
+
+    def wait(self, pid: int, seconds: float | None) -> int | None:
+        """Return the status of a program that has ended, or None if it has not by then."""
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._lock:
+            while pid not in self._ended:
+                left = None if until is None else max(0, until - time.monotonic())
+                if not select.select([self._process.stdout], [], [], left)[0]:
+                    return None
+                self._read()
+            return self._ended[pid]
+
+    def _read(self) -> int | None:
+        """Read a line: the number of a program that has started, or it and the status of one that has ended."""
+        assert self._process.stdout is not None
+        pid, *status = map(int, self._process.stdout.readline().split())
+        if not status:
+            return pid
+        [self._ended[pid]] = status
+        return None
 
 
 @cache
-def _forks() -> subprocess.Popen[bytes]:
-    """The process that forks: one for this process, which ends with it."""
-    return subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
+def _forks() -> Forks:
+    from _pytest.config import default_plugins
+
+    return Forks(*_PRELOAD, *(f"_pytest.{name}" for name in default_plugins))
+
+
+def run_python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end in a process that has loaded pytest and redis-py."""
+    forks = _forks()
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        pid = forks.start(words, str(cwd), out, err, os.environ)
+        status = forks.wait(pid, _SECONDS)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            forks.wait(pid, None)
+            raise subprocess.TimeoutExpired(words, _SECONDS, out.read_bytes(), err.read_bytes())
+        return subprocess.CompletedProcess(words, status, out.read_text(), err.read_text())
 
 
 def _serve() -> None:
     del sys.path[0]  # this file's folder, which has modules of common names
-    for name in (
-        *_PRELOAD,
-        *(f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins),
-    ):
+    for name in sys.argv[1:]:
         importlib.import_module(name)
     gc.freeze()
-    for line in sys.stdin.buffer:
-        pid = os.fork()
-        if pid == 0:
-            _become(json.loads(line))
-            return
-        os.write(1, b"%d\n" % pid)
-        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    ends, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken)
+    while True:
+        ready = select.select([0, ends], [], [])[0]
+        if ends in ready:
+            os.read(ends, 1 << 16)
+            with contextlib.suppress(ChildProcessError):
+                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    os.write(1, b"%d %d\n" % (ended[0], os.waitstatus_to_exitcode(ended[1])))
+        if 0 in ready:
+            line = sys.stdin.buffer.readline()
+            if not line:
+                return
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.close(ends)
+                os.close(woken)
+                _become(json.loads(line))
+                return
+            os.write(1, b"%d\n" % pid)
 
 
 def _become(request: dict) -> None:
     """Be the program; its end is the interpreter's."""
+    files = {
+        path: os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        for path in (os.devnull, request["out"], request["err"])
+    }
     for number, path in enumerate((os.devnull, request["out"], request["err"])):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        os.dup2(file, number)
+        os.dup2(files[path], number)
+    for file in files.values():
         os.close(file)
     os.environ.clear()
     os.environ.update(request["environment"])
