@@ -223,7 +223,7 @@ def hpersist(client: Client, args: list[bytes]) -> bytes:
         else:
             answers.append(_NO_TIME)
     if persisted:
-        changed(client, name, b"hpersist", persisted)
+        changed(client, name, b"hpersist", persisted, event_first=True)
         keyspace.dirty -= len(persisted) - 1  # one change, however many fields
         propagate_times(client, args[:3], fields, [])
     return replies.array(answers)

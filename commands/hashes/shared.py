@@ -62,14 +62,19 @@ class FieldLookups:
             db.modified(self._key)
 
 
-def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -> None:
+def changed(
+    client: Client, key: bytes, event: bytes, fields: Sequence[bytes], *, event_first: bool = False
+) -> None:
     """Signal a change of fields to watchers and subscribers (``event``), and count it. The caller propagates."""
     db = client.db
     keyspace = db.keyspace
-    db.modified(key)
+    if not event_first:
+        db.modified(key)
     keyspace.dirty += len(fields)
     if keyspace.notify_mask & events.HASH:
         keyspace.notify(events.HASH, event, key, db, fields)
+    if event_first:
+        db.modified(key)
 
 
 FIELD_TIMES_SINCE: Final = (7, 4)

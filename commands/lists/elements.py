@@ -194,7 +194,8 @@ def lrem(client: Client, args: list[bytes]) -> bytes:
     if not found:
         return replies.ZERO
     value.remove(found if count >= 0 else found[::-1])
-    after_removal(client, args[1], value, b"lrem", len(found))
+    event_first = not client.server.compat.signals_before_events
+    after_removal(client, args[1], value, b"lrem", len(found), event_first=event_first)
     client.propagate(args)
     return replies.integer(len(found))
 

@@ -51,10 +51,17 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
     return value
 
 
-def after_removal(client: Client, key: bytes, value: List, event: bytes, count: int) -> None:
-    """After ``count`` elements were removed, send the event, delete the key of an empty list and count the changes."""
+def after_removal(
+    client: Client, key: bytes, value: List, event: bytes, count: int, *, event_first: bool = True
+) -> None:
+    """After ``count`` elements were removed, send the event, delete the key of an empty list and count the changes.
+
+    Clients that track the key hear of the change behind the events, or before them.
+    """
     db = client.db
     keyspace = db.keyspace
+    if not event_first:
+        db.modified(key)
     if keyspace.notify_mask:
         keyspace.notify(events.LIST, event, key, db)
     if value:
@@ -62,7 +69,8 @@ def after_removal(client: Client, key: bytes, value: List, event: bytes, count: 
     else:
         db.remove(key)
         keyspace.notify(events.GENERIC, b"del", key, db)
-    db.modified(key)
+    if event_first:
+        db.modified(key)
     keyspace.dirty += count
 
 

@@ -136,15 +136,23 @@ def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -
     return (b"GT" in options and score <= before) or (b"LT" in options and score >= before)
 
 
-def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, count: int) -> None:
-    """After ``count`` members were removed, send the event, delete the key of an empty sorted set and count the changes."""
+def after_removal(
+    client: Client, name: bytes, value: SortedSet, event: bytes, count: int, *, event_first: bool = True
+) -> None:
+    """After ``count`` members were removed, send the event, delete the key of an empty sorted set and count the changes.
+
+    Clients that track the key hear of the change behind the events, or before them.
+    """
     db = client.db
     keyspace = db.keyspace
+    if not event_first:
+        db.modified(name)
     keyspace.notify(events.ZSET, event, name, db)
     if not value:
         db.remove(name)
         keyspace.notify(events.GENERIC, b"del", name, db)
-    db.modified(name)
+    if event_first:
+        db.modified(name)
     keyspace.dirty += count
 
 

@@ -223,6 +223,6 @@ def zremrange(client: Client, args: list[bytes], *, by: By, event: bytes) -> byt
         return replies.ZERO
     removed = value.remove_range(*find(value))
     if removed:
-        after_removal(client, args[1], value, event, removed)
+        after_removal(client, args[1], value, event, removed, event_first=False)
         client.propagate(args)
     return replies.integer(removed)

@@ -50,6 +50,8 @@ class Compat:
         self.sends_own_messages_after_reply = number >= (7, 2)
         # A client tracks the keys that its script reads. Before: the keys that its call declares.
         self.tracks_reads_of_scripts = number >= (7, 2)
+        # XADD and LREM: clients that track the key hear of the change before its events.
+        self.signals_before_events = number < (7, 2)
         self.getdel_unlinks = number < (7, 2)  # GETDEL is propagated as UNLINK under lazyfree-lazy-user-del
         # The SELECT of a transaction's database is propagated before its MULTI.
         self.selects_before_multi = number < (7, 2)

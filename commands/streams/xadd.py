@@ -86,9 +86,11 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     reply = stream.append(stream_id, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
     if created:
         db.add(name, stream)
-    if db.watched or keyspace.on_modified is not None or db.meter is not None:
-        db.modified(name)
+    signals = db.watched or keyspace.on_modified is not None or db.meter is not None
     if keyspace.notify_mask:
+        if signals and client.server.compat.signals_before_events:
+            db.modified(name)
+            signals = False
         keyspace.notify(events.STREAM, b"xadd", name, db)
     keyspace.dirty += 1
     if options is not None:
@@ -96,6 +98,8 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
             keyspace.idempotency_of(stream).record(options.producer, options.iid, stream_id)
         if trims and options.trim(client, stream):
             keyspace.notify(events.STREAM, b"xtrim", name, db)
+    if signals:
+        db.modified(name)
 
     propagation = client.server.propagation
     if propagation.active:

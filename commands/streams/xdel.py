@@ -177,14 +177,9 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     require_nodes(client, stream, are_far=stream.macro_nodes.is_far(max(ids)))
     deleted = sum(map(stream.delete, ids))
     if deleted:
-        entries_removed(client, name, b"xdel", deleted)
+        db = client.db
+        db.modified(name)
+        db.keyspace.notify(events.STREAM, b"xdel", name, db)
+        db.keyspace.dirty += deleted
         client.propagate(args)
     return replies.integer(deleted)
-
-
-def entries_removed(client: Client, name: bytes, event: bytes, number: int) -> None:
-    """After ``number`` entries were removed, signal watchers and subscribers (``event``) and count the changes."""
-    client.db.modified(name)
-    keyspace = client.db.keyspace
-    keyspace.notify(events.STREAM, event, name, client.db)
-    keyspace.dirty += number

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
+from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
 from .trim_options import parse_trim_options
-from .xdel import entries_removed
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -29,7 +29,10 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
     options.require_ready(client, stream)
     removed = options.trim(client, stream)
     if removed:
-        entries_removed(client, name, b"xtrim", removed)
+        db = client.db
+        db.keyspace.notify(events.STREAM, b"xtrim", name, db)
+        db.modified(name)
+        db.keyspace.dirty += removed
         propagated = args.copy()
         options.rewrite(propagated, stream)
         older = options.downgraded(propagated, stream) if options.needs_downgrade else None

@@ -370,8 +370,8 @@ class Story:
                 continue  # watches-of-a-full-sync
             if name == "SWAPDB" and seen >= {"WATCH", SOON}:
                 continue  # watches-through-swaps
-            if words[:2] == ["DEBUG", "RELOAD"] and blocked:  # reload-wakes
-                continue
+            if words[:2] == ["DEBUG", "RELOAD"] and (blocked or SOON in seen):
+                continue  # reload-wakes, reload-past-the-time
             upper = set(map(str.upper, words))
             if number in silent and (name == "QUIT" or upper & {"KILL", "DELUSER", "SETUSER"}):
                 continue  # error-without-reply
