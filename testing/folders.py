@@ -35,8 +35,8 @@ class TemporaryFolder:
     def __init__(self, where: str | None = None) -> None:
         place = where or tempfile.gettempdir()
         _remove_abandoned(place)
-        lock = None
         while True:
+            lock = None
             # The folder's path, which contains the ID of the process that created it.
             self.path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
             with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another process is removing it

@@ -12,7 +12,7 @@ from support.live import eventually
 from support.programs.pytest_run import WITHOUT
 
 from rillet.storage import system
-from rillet.testing import Server
+from rillet.testing import Server, folders
 from rillet.testing.folders import TemporaryFolder
 
 pytestmark = pytest.mark.skipif(not system.HERE.has_fork, reason="the system has no fork")
@@ -389,6 +389,24 @@ def test_folders_that_only_look_alike_stay(tmp_path):
     assert there == {
         *names, "target", "rillet-testing-2-abcdefgh", "rillet-testing-3-abcdefgh", Path(folder.path).name,
     }  # fmt: skip
+
+
+def test_a_start_whose_folder_is_taken_twice_closes_each_lock_once(tmp_path, monkeypatch):
+    """Another process removes the first folder once it is locked, and the second one before."""
+    held, original = [], folders.hold
+
+    def hold(folder):
+        held.append(folder)
+        if len(held) == 2:
+            raise BlockingIOError
+        descriptor = original(folder)
+        if len(held) == 1:
+            Path(folder).rmdir()
+        return descriptor
+
+    monkeypatch.setattr(folders, "hold", hold)
+    with TemporaryFolder(str(tmp_path)) as folder:
+        assert held[2:] == [folder.path]
 
 
 def test_starts_that_race_for_what_is_left_do_not_disturb_each_other(tmp_path):
