@@ -1,14 +1,9 @@
-"""storage/collections/list.py against Python's own list, and its forms against Redis' limits."""
-
-from typing import ClassVar
+"""The forms of lists against Redis' limits, what moves and is found in long ones, and their sizes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.invariants import check_invariants
 
-from rillet.storage.codecs import listpack
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.list import LISTPACK, QUICKLIST, List
 
@@ -17,98 +12,6 @@ WORD = st.one_of(
     st.sampled_from([b"", b"a", b"b", b"0", b"-1", b"007", b"123456789"]), st.binary(max_size=80)
 )
 WORDS = st.lists(WORD, min_size=1, max_size=40)
-
-
-class AgainstAList(RuleBasedStateMachine):
-    """Every change made to both; then they hold the same."""
-
-    LIMIT: ClassVar[int] = DEFAULT
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mine = List()
-        self.model: list[bytes] = []
-
-    @rule(words=WORDS, times=st.integers(1, 4))
-    def push_left(self, words, times):
-        for _ in range(times):
-            self.mine.push_left(words, self.LIMIT)
-            self.model[:0] = words[::-1]
-
-    @rule(words=WORDS, times=st.integers(1, 4))
-    def push_right(self, words, times):
-        for _ in range(times):
-            self.mine.push_right(words, self.LIMIT)
-            self.model += words
-
-    @precondition(lambda self: self.model)
-    @rule(times=st.integers(1, 100))
-    def pop_left(self, times):
-        for _ in range(min(times, len(self.model))):
-            assert self.mine.pop_left() == self.model.pop(0)
-
-    @precondition(lambda self: self.model)
-    @rule(times=st.integers(1, 30))
-    def pop_right(self, times):
-        for _ in range(min(times, len(self.model))):
-            assert self.mine.pop_right() == self.model.pop()
-
-    @rule(data=st.data())
-    def keep(self, data):
-        first = data.draw(st.integers(0, len(self.model)))
-        stop = data.draw(st.integers(first, len(self.model)))
-        self.mine.keep(first, stop)
-        self.model = self.model[first:stop]
-
-    @precondition(lambda self: self.model)
-    @rule(data=st.data(), word=WORD)
-    def put(self, data, word):
-        index = data.draw(st.integers(0, len(self.model) - 1))
-        self.mine.put(index, word, self.LIMIT)
-        self.model[index] = word
-
-    @rule(data=st.data(), word=WORD)
-    def insert(self, data, word):
-        index = data.draw(st.integers(0, len(self.model)))
-        self.mine.insert(index, word, self.LIMIT)
-        self.model.insert(index, word)
-
-    @precondition(lambda self: self.model)
-    @rule(data=st.data())
-    def remove(self, data):
-        some = data.draw(st.sets(st.integers(0, len(self.model) - 1), min_size=1, max_size=5))
-        self.mine.remove(sorted(some))
-        self.model = [word for index, word in enumerate(self.model) if index not in some]
-
-    @rule(word=WORD, within=st.integers(0, 50))
-    def find(self, word, within):
-        places = [index for index, other in enumerate(self.model) if other == word]
-        near = within or len(self.model)
-        assert list(self.mine.find(word, within=within)) == [index for index in places if index < near]
-        assert list(self.mine.find(word, within=within, backwards=True)) == [
-            index for index in reversed(places) if index >= len(self.model) - near
-        ]
-
-    @rule()
-    def copy(self):
-        twin = self.mine.copy()
-        self.mine.push_right([b"only here"], self.LIMIT)
-        self.mine = twin
-
-    @invariant()
-    def they_are_equal(self):
-        check_invariants(self.mine)
-        assert len(self.mine) == len(self.model)
-        assert list(self.mine.digest_parts()) == self.model
-        assert self.mine.slice(0, len(self.model)) == self.model
-        assert [self.mine.at(index) for index in range(len(self.model))] == self.model
-
-    @invariant()
-    def the_size_is_that_of_a_listpack(self):
-        assert self.mine.size == len(listpack.pack(list(map(listpack.text, self.model))))
-
-
-TestAgainstAList = AgainstAList.TestCase
 
 
 @given(WORDS)

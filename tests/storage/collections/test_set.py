@@ -1,13 +1,10 @@
-"""Sets against Python's own, and the forms in which Redis would keep them."""
+"""The forms in which Redis would keep sets, and choices by chance."""
 
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.invariants import check_invariants
-from support.thorough import examples
 
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.set import Set, is_integer
@@ -23,75 +20,6 @@ def made_of(*members, limits=SMALL):
     for member in members:
         value.add(member, limits)
     return value
-
-
-class SetMachine(RuleBasedStateMachine):
-    def __init__(self):
-        super().__init__()
-        self.value = Set.for_first(b"1", 1, SMALL)
-        self.model = set()
-        self.walk = None  # [cursor, met so far, there all the time]
-
-    @rule(member=MEMBERS)
-    def add(self, member):
-        assert self.value.add(member, SMALL) == (member not in self.model)
-        self.model.add(member)
-
-    @rule(member=MEMBERS)
-    def discard(self, member):
-        assert self.value.discard(member) == (member in self.model)
-        self.model.discard(member)
-        if self.walk:
-            self.walk[2].discard(member)
-
-    @precondition(lambda self: self.model)
-    @rule()
-    def choose(self):
-        assert self.value.random() in self.model
-
-    @precondition(lambda self: self.model)
-    @rule(share=st.floats(0, 1))
-    def choose_some(self, share):
-        count = int(share * len(self.model))
-        found = self.value.sample(count)
-        assert len(set(found)) == len(found) == count
-        assert self.model.issuperset(found)
-
-    @rule(count=st.integers(1, 4))
-    def walk_on(self, count):
-        if self.walk is None:
-            self.walk = [0, set(), set(self.model)]
-        cursor, found = self.value.page(self.walk[0], count)
-        self.walk[0] = cursor
-        self.walk[1].update(found)
-        assert self.model.issuperset(found)
-        if cursor == 0:
-            assert self.walk[1] >= self.walk[2]
-            self.walk = None
-
-    @rule()
-    def take_a_twin(self):
-        twin = self.value.copy()
-        twin.add(b"only the twin has it", SMALL)
-        self.value, _ = self.value.copy(), twin
-        self.walk = None
-
-    @invariant()
-    def both_are_equal(self):
-        check_invariants(self.value)
-        assert set(self.value) == self.model == set(self.value.members)
-        assert len(self.value) == len(self.model)
-        assert list(self.value.digest_parts()) == sorted(self.model)
-        if self.value.encoding == b"intset":
-            assert list(self.value) == sorted(self.model, key=int)
-            assert len(self.model) <= SMALL.set_max_intset_entries
-        elif self.value.encoding == b"listpack":
-            assert len(self.model) <= SMALL.set_max_listpack_entries
-            assert all(len(member) <= SMALL.set_max_listpack_value for member in self.model)
-
-
-TestSet = SetMachine.TestCase
-TestSet.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.parametrize(
