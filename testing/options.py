@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,11 +16,13 @@ _NOT_FOR_CLIENTS: Final = {
 }  # fmt: skip
 
 
-class Options(NamedTuple):
+class Options:
     """The options of one server and those of its clients."""
 
-    server: dict[str, Any]  # arguments of ``rillet.testing.Server``
-    client: dict[str, Any]  # arguments of ``Server.client``: those of ``redis.Redis``, and ``like``
+    def __init__(self) -> None:
+        self.server: dict[str, Any] = {}  # arguments of ``rillet.testing.Server``
+        # Arguments of ``Server.client``: those of ``redis.Redis``, and ``like``.
+        self.client: dict[str, Any] = {}
 
 
 def split(options: Mapping[str, Any]) -> Options:
@@ -33,7 +35,7 @@ def split(options: Mapping[str, Any]) -> Options:
     Raises:
         ValueError: a name is neither.
     """
-    found = Options({}, {})
+    found = Options()
     for name, value in options.items():
         # Directives last: to know them, this process must import modules of the server.
         if name in _server_arguments():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -138,19 +137,31 @@ class ReadBudget:
         return pieces, parts, last
 
 
-@dataclass(slots=True, eq=False)
 class ReadOptions:
     """The parsed options of an XREAD or XREADGROUP. After parsing, only ``budget`` changes."""
 
-    count: int | None  # the most entries from each stream, None for all
-    block: int | None  # milliseconds to wait, 0 for no limit, None to not wait
-    # The reader; None and empty without GROUP.
-    group: bytes | None
-    consumer: bytes
-    no_ack: bool  # delivered entries do not become pending
-    budget: ReadBudget | None  # CLAIM, MAXCOUNT and MAXSIZE, None without any of them
-    first_key: int  # index of the first key; the IDs follow the keys
-    keys: int
+    __slots__ = ("block", "budget", "consumer", "count", "first_key", "group", "keys", "no_ack")
+
+    def __init__(
+        self,
+        count: int | None,
+        block: int | None,
+        group: bytes | None,
+        consumer: bytes,
+        no_ack: bool,
+        budget: ReadBudget | None,
+        first_key: int,
+        keys: int,
+    ) -> None:
+        self.count = count  # the most entries from each stream, None for all
+        self.block = block  # milliseconds to wait, 0 for no limit, None to not wait
+        # The reader; None and empty without GROUP.
+        self.group = group
+        self.consumer = consumer
+        self.no_ack = no_ack  # delivered entries do not become pending
+        self.budget = budget  # CLAIM, MAXCOUNT and MAXSIZE, None without any of them
+        self.first_key = first_key  # index of the first key; the IDs follow the keys
+        self.keys = keys
 
 
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:

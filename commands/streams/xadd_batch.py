@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import islice, pairwise, repeat, starmap
 from operator import itemgetter, lt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ...storage.streams.bulk_append import append_encoded
 from ...storage.streams.chunk import LARGE
@@ -89,12 +89,15 @@ def _is_run(batch: list[list[bytes]], at: int) -> bool:
     return True
 
 
-class _Added(NamedTuple):
+class _Added:
     """The entries of a run."""
 
-    ids: list[bytes]  # the replies (not encoded while a file is loaded, because nothing reads them)
-    fields: list[bytes]  # the encoded fields; empty if nothing is propagated
-    lengths: list[int] | None = None  # with MAXLEN, the length of the stream after each entry; else None
+    __slots__ = ("fields", "ids", "lengths")
+
+    def __init__(self, ids: list[bytes], fields: list[bytes], lengths: list[int] | None = None) -> None:
+        self.ids = ids  # the replies (not encoded while a file is loaded, because nothing reads them)
+        self.fields = fields  # the encoded fields; empty if nothing is propagated
+        self.lengths = lengths  # with MAXLEN, the length of the stream after each entry; else None
 
 
 def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:

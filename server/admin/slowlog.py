@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...commands.runtime.arguments import parse_integer
 from ...commands.runtime.redaction import redacted
@@ -18,16 +18,28 @@ if TYPE_CHECKING:
     from ..server import Server
 
 
-class SlowCommand(NamedTuple):
+class SlowCommand:
     """One recorded command. Words beyond slowlog-entry-max-argc and bytes beyond slowlog-entry-max-string-len are cut."""
 
-    id: int
-    unix_seconds: int
-    microseconds: int
-    words: list[bytes]
-    word_count: int
-    address: bytes
-    client_name: bytes
+    __slots__ = ("address", "client_name", "id", "microseconds", "unix_seconds", "word_count", "words")
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 - the word of the protocol
+        unix_seconds: int,
+        microseconds: int,
+        words: list[bytes],
+        word_count: int,
+        address: bytes,
+        client_name: bytes,
+    ) -> None:
+        self.id = id
+        self.unix_seconds = unix_seconds
+        self.microseconds = microseconds
+        self.words = words
+        self.word_count = word_count
+        self.address = address
+        self.client_name = client_name
 
 
 class Slowlog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.redaction import redacted
 from ...commands.runtime.state import BLOCKED
@@ -27,13 +27,17 @@ MOST_BYTES: Final = 64 << 20
 _ENTRY_BYTES: Final = 500  # bytes of a command without its words and its reply
 
 
-class Scripted(NamedTuple):
+class Scripted:
     """A write command that a recorded script ran."""
 
-    position: int  # the position of the script's command in its transaction, from 0; 0 outside a transaction
-    database: int  # the database that the script has selected
-    words: list[bytes]  # the words, with passwords redacted
-    reply: bytes  # the encoded reply
+    __slots__ = ("database", "position", "reply", "words")
+
+    def __init__(self, position: int, database: int, words: list[bytes], reply: bytes) -> None:
+        # Of the script's command in its transaction, from 0; 0 outside a transaction.
+        self.position = position
+        self.database = database  # the database that the script has selected
+        self.words = words  # with passwords redacted
+        self.reply = reply  # encoded
 
 
 class Recorded:
