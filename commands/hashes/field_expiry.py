@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError, shown
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade, where_known_of_many
+from ..runtime.downgrades import needs_downgrade, where_known_of_many
 from ..spec.command import handles
 from . import specs
 from .shared import FIELD_TIMES_SINCE, changed, remove_if_empty

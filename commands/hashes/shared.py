@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...storage.collections.hash import Hash
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import after_drops, drop, is_due
-from ..runtime.client import needs_downgrade, where_known_of_many
+from ..runtime.downgrades import needs_downgrade, where_known_of_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from ...storage.loading import RdbError
 from ...storage.rdb import PayloadRefusedError, dump_value, restore_value
 from ...storage.value_types import TYPES
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
-from ..runtime.client import needs_downgrade, where_known
+from ..runtime.downgrades import needs_downgrade, where_known
 from ..spec.command import handles
 from ..spec.versions import rdb_version_of
 from . import specs

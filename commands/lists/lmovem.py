@@ -9,7 +9,7 @@ from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import COUNT_NOT_POSITIVE, parse_positive
-from ..runtime.client import needs_downgrade
+from ..runtime.downgrades import needs_downgrade
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs

@@ -10,7 +10,7 @@ from ...storage.streams.idempotency import fingerprint
 from ...storage.streams.ids import encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
-from ..runtime.client import propagate_where_known, where_known
+from ..runtime.downgrades import propagate_where_known, where_known
 from ..spec.command import handles
 from ..spec.versions import IDMP_SINCE
 from . import specs

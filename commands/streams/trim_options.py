@@ -15,7 +15,7 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.macro_nodes import FAR
 from ...storage.streams.trimming import Removed, trim, trims_far
 from ..runtime.arguments import parse_integer
-from ..runtime.client import needs_downgrade, where_known
+from ..runtime.downgrades import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
 from .deferral import removes_in_steps, require_groups, require_nodes
 from .lookup import parse_new_id

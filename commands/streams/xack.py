@@ -10,7 +10,7 @@ from ...storage.groups.claiming import release
 from ...storage.streams.ids import MAX_COUNT, encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade, where_known_of_many
+from ..runtime.downgrades import needs_downgrade, where_known_of_many
 from ..spec.command import handles
 from ..spec.versions import XNACK_SINCE
 from . import specs

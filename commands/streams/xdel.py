@@ -11,7 +11,7 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade
+from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs

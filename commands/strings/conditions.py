@@ -9,7 +9,7 @@ from xxhash import xxh3_64_hexdigest
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ..keys.lifecycle import delete
-from ..runtime.client import needs_downgrade
+from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .shared import read_string

@@ -17,7 +17,7 @@ from ..keys.expiry import (
     set_expiry,
 )
 from ..keys.lifecycle import delete
-from ..runtime.client import needs_downgrade
+from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .conditions import CONDITIONS, holds

@@ -9,7 +9,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade
+from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from . import specs
 
