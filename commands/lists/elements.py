@@ -55,9 +55,9 @@ def lpush(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
 @handles(specs.LPOP, left=True)
 @handles(specs.RPOP, left=False)
 def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
-    """Remove elements from one end: reply with one, or with a count an array in the order of removal.
+    """Handle LPOP (``left``) and RPOP: remove elements from that end and reply with them.
 
-    Reply with null if the list is missing.
+    The reply is one element; with a count, an array in the order of removal; null if the list is missing.
     """
     name = args[1]
     if len(args) == 2:

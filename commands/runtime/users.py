@@ -460,7 +460,7 @@ class User:
     # Text
 
     def flags(self, compat: Compat | None = None) -> list[bytes]:
-        """Return flags such as ``on`` and ``nopass``, as ACL GETUSER of a version lists them."""
+        """Return flags such as ``on`` and ``nopass``, as ACL GETUSER lists them in the version ``compat``; None: the newest."""
         found = [b"on" if self.enabled else b"off"]
         if self.nopass:
             found.append(b"nopass")

@@ -114,9 +114,9 @@ class Eviction:
     # Before each command
 
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Evict keys until a command may run.
+        """Evict keys until a command may run; return None if it may.
 
-        Return the text of the OOM error if that fails and it may need memory.
+        Return the text of the OOM error if too few keys can be evicted and the command may need memory.
         """
         self.out_of_memory = not self.make_room(sum(map(len, argv)))
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):

@@ -58,7 +58,7 @@ class SecureChannel(asyncio.Protocol):
 
     @property
     def state(self) -> State:
-        """The state of the client, see ``commands/runtime/state``."""
+        """What happens to the client's next command, see ``commands/runtime/state``."""
         return self.connection.state
 
     # asyncio.Protocol: from the socket

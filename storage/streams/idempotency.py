@@ -107,7 +107,7 @@ _LOW: Final = (1 << 64) - 1
 def fingerprint(words: list[bytes]) -> bytes:
     """Return a hash of alternating fields and values that depends on the number of pairs, but not on their order.
 
-    Each pair is hashed with the length of its field between the two, so that no byte can move from one to the other.
+    The length of a field is hashed between the field and its value, so that no byte can move from one to the other.
     Sums and exclusive ors, which ignore order, combine the pairs.
     """
     low_sum = high_sum = low_xor = high_xor = 0

@@ -35,7 +35,7 @@ class NotTried(Exception):  # noqa: N818 - likewise
 
 
 class CannotRunError(RuntimeError):
-    """The worker cannot be audited; the text says why, with its last lines."""
+    """The worker cannot be audited; the text says why, and ends with the last lines that the worker printed."""
 
 
 class Cancelled(BaseException):

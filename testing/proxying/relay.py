@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Relay(asyncio.Protocol):
-    """The client's side of a proxied connection."""
+    """A client's connection to the proxy: passes its requests on to the server and the replies back."""
 
     def __init__(self, listener: Listener, number: int) -> None:
         # The proxy's knowledge of the client's session.
