@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.live import eventually
+from support.programs.forked_program import run_python
 from support.programs.pytest_run import WITHOUT
 
 from rillet.storage import system
@@ -108,9 +109,7 @@ KINDS = {
 
 def run(script: str, *, status: int = 0) -> list[str]:
     """Run a script in a process of its own; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", BEGIN + script], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_python("-c", BEGIN + script, cwd=Path.cwd())
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout.splitlines()
 

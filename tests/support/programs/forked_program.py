@@ -41,7 +41,7 @@ class Forks:
     def start(
         self, words: Sequence[str], folder: str, out: Path, err: Path, environment: Mapping[str, str]
     ) -> int:
-        """Run ``python WORDS…``, which are a file or ``-m MODULE``, after ``-W error`` or not, and their arguments."""
+        """Run ``python WORDS…``, which are a file, ``-c PROGRAM`` or ``-m MODULE``, after ``-W error`` or not, and their arguments."""
         request = {
             "words": words,
             "folder": folder,
@@ -88,14 +88,33 @@ def run_python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run Python to its end in a process that has loaded pytest and redis-py."""
     forks = _forks()
     with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        pid = forks.start(words, str(cwd), out, err, os.environ)
-        status = forks.wait(pid, _SECONDS)
-        if status is None:
+        pipes = Path(folder, "out"), Path(folder, "err")
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        files = [os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) for pipe in pipes]
+        pid = forks.start(words, str(cwd), *pipes, os.environ)
+        out, err = (text.decode() for text in _read_all(files, pid))
+    status = forks.wait(pid, None)
+    assert status is not None
+    return subprocess.CompletedProcess(words, status, out, err)
+
+
+def _read_all(files: list[int], pid: int) -> list[bytes]:
+    """Read to the end, which is when this program and all that it started have ended."""
+    texts = dict.fromkeys(files, b"")
+    unread, end = set(files), time.monotonic() + _SECONDS
+    while unread:
+        ready = select.select(unread, [], [], max(0, end - time.monotonic()))[0]
+        if not ready:
             os.kill(pid, signal.SIGKILL)
-            forks.wait(pid, None)
-            raise subprocess.TimeoutExpired(words, _SECONDS, out.read_bytes(), err.read_bytes())
-        return subprocess.CompletedProcess(words, status, out.read_text(), err.read_text())
+            raise AssertionError(f"still running after {_SECONDS} seconds: {texts}")
+        for file in ready:
+            text = os.read(file, 1 << 16)
+            texts[file] += text
+            if not text:
+                unread.remove(file)
+                os.close(file)
+    return list(texts.values())
 
 
 def _serve() -> None:
@@ -149,7 +168,10 @@ def _become(request: dict) -> None:
         sys.warnoptions.append(words[1])
         warnings.simplefilter(words[1])
         words = words[2:]
-    if words[0] == "-m":
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), sys.modules["__main__"].__dict__)
+    elif words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
