@@ -102,7 +102,7 @@ def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
                 ping.run(server, MANY, seconds).cost * 1e6
             )
             before = server.settled_bytes()
-            server.kept = connections = [Connection(server.port) for _ in range(wanted)]
+            connections = [Connection(server.port) for _ in range(wanted)]
             for connection in connections:
                 connection.call("PING")
             size = (server.settled_bytes() - before) / wanted
@@ -113,5 +113,7 @@ def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
             found[f"{wanted:,} idle connections", "CPU ms a second"][program] = idle
             beside = ping.run(server, MANY, seconds).cost * 1e6
             found[f"PING beside {wanted:,} idle connections", "CPU µs"][program] = beside
+            for connection in connections:
+                connection.close()
     for (name, unit), servers in found.items():
         yield Figure(name, unit, servers)

@@ -246,6 +246,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self.kept = None
         self._folder.cleanup()
 
 
