@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -72,14 +71,14 @@ class SnapshotStore:
     def take(self) -> Snapshot:
         """Let the server copy its data now, and return the snapshot."""
         self._sweep()
-        snapshot = Snapshot(self, secrets.token_hex(8).encode())
+        snapshot = Snapshot(self, os.urandom(8).hex().encode())
         self._command(b"DEBUG", b"SNAPSHOT", b"TAKE", snapshot.name)
         self._keep(snapshot)
         return snapshot
 
     def load(self, file: bytes) -> Snapshot:
         """Load an RDB file into the server as a snapshot, and return it; the server's own data does not change."""
-        snapshot = Snapshot(self, secrets.token_hex(8).encode())
+        snapshot = Snapshot(self, os.urandom(8).hex().encode())
         self._command(b"DEBUG", b"SNAPSHOT", b"LOAD", snapshot.name, file)
         self._keep(snapshot)
         return snapshot
