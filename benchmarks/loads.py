@@ -182,7 +182,8 @@ class WhileOthersConnect(Benchmark):
     def run(self, server: Server, mode: Mode, seconds: float) -> Sample:
         flags = f"-p {server.port} -c 10 -k 0 -n 1000000000 -q PING".split()
         # On the core of the load, where this process is.
-        others = subprocess.Popen([str(binary("redis-benchmark")), *flags], stdout=subprocess.DEVNULL)
+        words = [str(binary("redis-benchmark")), *flags]
+        others = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return super().run(server, mode, seconds)
         finally:

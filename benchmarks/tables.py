@@ -39,15 +39,15 @@ class Table:
         self._quiet = quiet
         self.text = ""
         names = head.split(" | ")
-        self.add(*names)
-        self.add(*["---"] * words, *["---:"] * (len(names) - words))
+        self._head = [names, ["---"] * words + ["---:"] * (len(names) - words)]
 
     def add(self, *cells: str) -> None:
-        """Add a line."""
-        line = f"| {' | '.join(cells)} |"
+        """Add a line; the head comes with the first."""
+        lines = [f"| {' | '.join(each)} |" for each in (*self._head, cells)]
+        self._head = []
         if not self._quiet:
-            print(line, flush=True)
-        self.text += line + "\n"
+            print("\n".join(lines), flush=True)
+        self.text += "\n".join(lines) + "\n"
 
 
 def publish(page: Path | None, name: str, text: str) -> None:
