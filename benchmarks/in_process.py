@@ -160,7 +160,9 @@ def measure(
 
 def _chosen(names: list[str]) -> list[Workload]:
     """By default what README.md sums up, and scripts; by name any workload that has no server of its own kind."""
-    workloads = [each for each in WORKLOADS if not (each.flags or each.secure) and (names or each.everyday)]
+    # What a workload has beside its load comes by a socket.
+    alike = [each for each in WORKLOADS if not (each.flags or each.secure or " beside " in each.name)]
+    workloads = [each for each in alike if names or each.everyday]
     return [each for each in (*workloads, *_SCRIPTS) if matches(each.name, names)]
 
 
