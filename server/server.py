@@ -163,7 +163,7 @@ class Server:
         self.loop: asyncio.AbstractEventLoop  # set by serve()
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
-        self._stopping = asyncio.Event()
+        self.stopping = False  # the shutdown has begun (``stop`` or ``die`` was called)
         self._loaded = False
         self.exit_status = 0
         if config.requirepass:
@@ -274,7 +274,7 @@ class Server:
         if on_ready is not None and not self.stopping:
             on_ready()
         try:
-            await self.cron.run(self._stopping)
+            await self.cron.run()
         finally:
             # A forked child that leaves the loop must not shut down its parent's server.
             if os.getpid() == process:
@@ -367,8 +367,8 @@ class Server:
             os._exit(1)
         # If the process is not the server's own, only this server ends.
         self.exit_status = 1
-        self._stopping.set()
-        self.cron.wake()
+        self.stopping = True
+        self.cron.stop()
         self.persistence.drop()
         self.clients.close_all(after_reply=False)
 
@@ -384,8 +384,8 @@ class Server:
         """
         if self.stopping:
             return
-        self._stopping.set()
-        self.cron.wake()
+        self.stopping = True
+        self.cron.stop()
         self.replication.stop()  # now, while it can still send replicas the rest of the stream
         # As in Redis, connections close without an error reply, so that client libraries reconnect.
         self.clients.close_all()
@@ -394,11 +394,6 @@ class Server:
     def has_all_data(self) -> bool:
         """Whether the data is fully loaded; only then may a last snapshot replace the one on the disk."""
         return self._loaded and not self.loading
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the shutdown has begun (``stop`` or ``die`` was called)."""
-        return self._stopping.is_set()
 
     @property
     def may_fork(self) -> bool:

@@ -106,7 +106,7 @@ KEPT = {
         Persistence: last_sync
         Replicas: _crons without_replicas_since
         Replication: _last_cron id
-        Cron: _alarm _last_input
+        Cron: _alarm _last_input _pause
         Server: last_save started
         Snapshots: _started
     """,
@@ -135,7 +135,7 @@ KEPT = {
     "follows from directives, which are restored": "Server: limits_output parsed_bytes",
     "measured at the last tick of the cron": "ClientEviction: _sizes _total",
     "control connections, and the one that resets": "Clients: controls\nServer: current_client\nStats: _controls",
-    "the end of the server": "Ending: _announced _completes _force _save clients until\nServer: _stopping exit_status\nSignals: completes ending",
+    "the end of the server": "Ending: _announced _completes _force _save clients until\nServer: exit_status stopping\nSignals: completes ending",
     "the start of the server": "Server: _loaded",
     "a slow script, in the middle of which nothing is reset": "Busy: _doors _guests _run _selector _tasks",
     "the topology, which the cluster sets": "Membership: node",
