@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..console.recorded import RecordedCommand
 
 DRIVER: Final = "driver"
+LOST_OR_HELD: Final = frozenset(
+    {"lost", "hold"}
+)  # what the simulator calls messages that are lost or held up
 _SHOWN: Final = 80
 _AROUND: Final = 6  # lines before and after something that went wrong
 _WIDE: Final = 160
@@ -279,7 +282,7 @@ def of_network(trace: Iterable[Any]) -> Iterator[Event]:
     """Yield an event for each message that the network lost or held up, from the simulator's trace."""
     for event in trace:
         verb, _, ends = event.label.partition(" ")
-        if event.kind == "net" and verb in {"lost", "hold"} and ends:
+        if event.kind == "net" and verb in LOST_OR_HELD and ends:
             source, _, target = ends.partition(">")
             what = "is lost" if verb == "lost" else "is held up"
             yield Event(event.when * 1000, "network", f"a message from {source} to {target} {what}")

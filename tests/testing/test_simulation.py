@@ -25,6 +25,7 @@ import simloop
 from rillet.testing import simulation
 from rillet.testing.simulated import begin_test, trace
 from rillet.testing.simulated_loop import SimulatedLoop
+from rillet.testing.story import of_network
 
 MORE = int(os.environ.get("RILLET_SEEDS", "1"))  # a factor
 
@@ -243,7 +244,7 @@ def test_what_a_test_drops_of_an_earlier_seed_is_collected(unfrozen):
 
 
 def order_in(loop, seed):
-    """Run tasks, timers and messages of three hosts in a loop; return what ran, when, and the network's messages."""
+    """Run tasks, timers and messages of three hosts in a loop; return what ran, when, and the messages that did not pass."""
     draws, ran = random.Random(seed), []
 
     async def serve(reader, writer):
@@ -274,11 +275,14 @@ def order_in(loop, seed):
             loop.net.host(name)
         if draws.random() < 0.5:
             loop.net.set_clock("b", offset=5)
+        if draws.random() < 0.5:
+            loop.call_later(0.01, loop.net.partition, ["a"], ["server"])
+            loop.call_later(0.5, loop.net.heal)
         await asyncio.gather(*(loop.net.host(name).create_task(work(name)) for name in "abc"))
 
     loop.run_until_complete(main())
     loop.close()
-    return ran, [event for event in loop.trace if event.kind == "net"], loop.time()
+    return ran, list(of_network(loop.trace)), loop.time()
 
 
 @given(st.integers())
