@@ -24,7 +24,6 @@ from rillet.commands.runtime.users import Users
 from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
-from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
 from rillet.server.families import load_all
 from rillet.storage.keyspace.database import Database
@@ -283,8 +282,3 @@ def wait_for(client: Client, key: bytes) -> None:
     """Let a client wait for a key, so that signals for it are kept."""
     database: Database = client.db
     database.awaited[key] = database.awaited.get(key, 0) + 1
-
-
-def timed_out(client: Client) -> bytes:
-    """What a blocked client is answered at its timeout."""
-    return null_array(client.resp)
