@@ -1,4 +1,4 @@
-"""How a test inspects its server: its streams, and what happened to their entries.
+"""How a test inspects its server, its streams and what happened to their entries, and makes pending entries older.
 
 The classes that describe them take 15 ms to create and most tests need none, so they are imported on first use.
 """

@@ -56,7 +56,10 @@ HOLDS = {
         "commands/lists/v7_0.py: of_one_key",
         "commands/spec/versions.py: Compat",
     ],
-    "what old replicas are sent": ["commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion"],
+    "what old replicas are sent": [
+        "commands/runtime/downgrades.py: needs_downgrade, where_known",
+        "commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion",
+    ],
     "COMMAND": ["server/admin/command.py: COMMAND, COMMAND|DOCS"],
     "MULTI": [
         "commands/transactions/handlers.py: MULTI, EXEC",
@@ -125,6 +128,7 @@ HOLDS = {
     "a promise of `rillet audit`": [
         "testing/auditing/catalogue.py: PROMISES",
         "testing/auditing/bench.py: Bench.send, Bench.until",
+        "testing/auditing/analysis.py: Analysis.find_work",
     ],
     'redis-py without a socket (`transport="memory"`)': [
         "testing/channel.py: Channel",
@@ -135,6 +139,9 @@ HOLDS = {
         "console/link.py: Link",
         "console/poller.py: Poller",
         "console/subjects.py: StreamSubject",
+    ],
+    "the memory limit of scripts (`lua-memory-limit`)": [
+        "commands/scripting/lua/interpreter.py: Interpreter.exhausted",
     ],
     "where `rename-command` applies": ["server/execution/dispatcher.py: Dispatcher.own_name"],
     "how to add a stream command": ["docs/adding-a-command.md"],
