@@ -141,7 +141,7 @@ HOLDS = {
         "console/subjects.py: StreamSubject",
     ],
     "the memory limit of scripts (`lua-memory-limit`)": [
-        "commands/scripting/lua/interpreter.py: Interpreter.exhausted",
+        "commands/scripting/lua/interpreter.py: Interpreter._give_up",
     ],
     "where `rename-command` applies": ["server/execution/dispatcher.py: Dispatcher.own_name"],
     "how to add a stream command": ["docs/adding-a-command.md"],
