@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from importlib import import_module
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
-from ....commands.keys.object import encoding
 from ....commands.runtime.arguments import INT64_MAX, parse_integer
 from ....commands.spec.command import handles
 from ....commands.spec.usage import help_reply
@@ -17,7 +16,6 @@ from ....protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError, wrong_subcomman
 from ....protocol.regex import regex
 from ....storage.value_types import TYPES
 from ...config.kinds import parse_memory
-from ..digest import keyspace_digest, value_digest
 from . import specs
 from .recording import control, parse_last, record
 
@@ -77,14 +75,20 @@ def _reload(client: Client, args: list[bytes]) -> bytes:
 
 
 def _digest(client: Client, _args: list[bytes]) -> bytes:
+    from ..digest import keyspace_digest
+
     return replies.simple(keyspace_digest(client.server.keyspace))
 
 
 def _digest_value(client: Client, args: list[bytes]) -> bytes:
+    from ..digest import value_digest
+
     return replies.simple_array([value_digest(client.db, key) for key in args[2:]])
 
 
 def _object(client: Client, args: list[bytes]) -> bytes:
+    from ....commands.keys.object import encoding
+
     key = args[2]
     fast = len(args) == 4
     if fast and args[3].upper() != b"FAST":
@@ -122,7 +126,7 @@ def _switch(client: Client, args: list[bytes]) -> bytes:
 
 def _change_repl_id(client: Client, _args: list[bytes]) -> bytes:
     replication = client.server.replication
-    replication.id = secrets.token_hex(20)
+    replication.id = os.urandom(20).hex()
     replication.forget_second()
     return replies.OK
 
