@@ -230,7 +230,7 @@ class Scene:
 
     def await_moment(self, chance: random.Random) -> None:
         """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset or not read."""
-        # A group that nobody reads stands still.
+        # Of a group that nobody reads only the lag moves, with each entry that is added.
         groups = [
             name for name in self.names if name.startswith("group") and name.endswith(("stream", "windows"))
         ]
