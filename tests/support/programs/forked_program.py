@@ -4,6 +4,7 @@ pytest with one test of a user takes 0.54 seconds of processor time, and 0.22 af
 redis-py. Rillet and the plugins are loaded by the program itself: that they can be is a part of what is tested.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -37,6 +38,13 @@ class Forks:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._ended: dict[int, int] = {}
         self._lock = threading.Lock()
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.wait()
 
     def start(
         self, words: Sequence[str], folder: str, out: Path, err: Path, environment: Mapping[str, str]
