@@ -63,9 +63,9 @@ peers: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	@sh tests/browser.sh
 
-# Tests that wait for replicas and timeouts leave half of a core idle: on two cores four workers take 300 seconds for the
-# replication and the test tools, two take 420.
-WORKERS ?= 4
+# Tests that wait for replicas and timeouts leave half of a core idle: on two cores two workers take 420 seconds for the
+# replication and the test tools, four take 300; for all tests four take 696 and five 659.
+WORKERS ?= 5
 
 test: peers
 	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
