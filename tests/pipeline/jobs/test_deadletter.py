@@ -15,6 +15,7 @@ from rillet.pipeline.redis.options import Endpoint
 @pytest.fixture(params=["rillet", "redis7"])
 def connection(request, running):
     with Connection(Endpoint(port=running(request.param).port, retries=0)) as connection:
+        connection.call("FLUSHALL")  # other tests have the same server
         for n in range(1, 5):
             reason = "bad json" if n % 2 else "delivered 5 times"
             fields = (b"n", b"%d" % n, b"n", b"\xff")
