@@ -566,7 +566,7 @@ class AsyncServer(Server):
 
 
 def check_transport(transport: str) -> None:
-    """Raise ValueError unless ``transport`` is one of those that exist, ``memory`` and ``tcp``."""
+    """Raise ValueError unless ``transport`` is ``memory`` or ``tcp``."""
     if transport not in _TRANSPORTS:
         raise ValueError(f"transport must be one of {', '.join(_TRANSPORTS)}: {transport!r}")
 

@@ -36,7 +36,7 @@ class Idle:
 
 @dataclass
 class Taken:
-    """The result of claiming entries: the claimed ones, and those that are gone."""
+    """The result of claiming entries: the claimed entries, and the deleted ones."""
 
     # The claimed entries, each with its previous owner and its new delivery count, by id.
     ours: list[Idle] = field(default_factory=list)

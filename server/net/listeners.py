@@ -353,7 +353,7 @@ class Listeners:
     async def all_here(self) -> None:
         """Wait until no client is ``arriving``, for at most `_TURNS_TO_ARRIVE` rounds of the event loop.
 
-        Then stop waiting for those that have not come and run the postponed commands.
+        Then stop waiting for the clients that have not connected, and run the postponed commands.
         """
         for _ in range(_TURNS_TO_ARRIVE):
             if not self.arriving:

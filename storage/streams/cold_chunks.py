@@ -33,7 +33,7 @@ _SOME_FREED: Final = 1 << 20
 
 
 class ChunkCache:
-    """Packs the old chunks of one keyspace's streams; limits the memory of those that reads have unpacked."""
+    """Packs the old chunks of one keyspace's streams; limits the memory of the chunks that reads have unpacked."""
 
     def __init__(self, limit: int = UNPACKED_BYTES) -> None:
         # How many of the newest chunks of each stream are never packed; 0 packs none, and a packed chunk stays packed
