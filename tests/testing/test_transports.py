@@ -117,6 +117,15 @@ def test_commands_that_may_take_long_run_in_the_thread_of_the_loop():
             assert _may_take_long(before + encode(*words))
 
 
+def test_a_large_request_is_not_searched_but_runs_in_the_thread_of_the_loop(server):
+    """A value of 10 MB was copied twice for the search, which took longer than the command."""
+    value = b"x" * 70_000
+    assert _may_take_long(encode(b"SET", b"a", value))
+    with server.client() as client:
+        client.set("a", value)
+        assert client.get("a") == value
+
+
 def test_it_is_switched_on_and_off_by_name():
     with rillet.testing.Server() as server:  # with `-p support.by_tcp` it is TCP
         assert is_in_memory(server.client()) == (rillet.testing.Server._default_transport == "memory")
