@@ -126,7 +126,7 @@ def _goes_at_once(value: object) -> bool:
         return value.is_small()
     if isinstance(value, (list, dict, set, deque)) and type(value) in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
-        return len(items) < _SMALL and not _may_be_large(items)
+        return len(items) < _SMALL and (not _may_be_large(items) or all(map(_goes_at_once, items)))
     return True
 
 

@@ -32,6 +32,7 @@ NODE_MAX_ENTRIES: Final = 100
 _MANY: Final = 8 * MAX_ENTRIES
 _SAMPLES: Final = 64  # chunks
 _FEW: Final = 64  # entries that are freed at once
+_FEW_GROUPS: Final = 3
 
 
 class Stream(Freeable):
@@ -123,8 +124,10 @@ class Stream(Freeable):
         return self.groups, self.idempotency, self.chunks, self.firsts, self.macro_nodes
 
     def is_small(self) -> bool:
-        """Return True if it has so few entries, and no groups, that lazyfree frees it at once."""
-        return self.length < _FEW and not self.groups
+        """Return True if it has so few entries, groups and pending entries, and no iids, that lazyfree frees it at once."""
+        groups = self.groups
+        few = self.length < _FEW and len(groups) < _FEW_GROUPS and self.idempotency is None
+        return few and all(group.is_small() for group in groups.values())
 
     @property
     def payload_bytes(self) -> int:

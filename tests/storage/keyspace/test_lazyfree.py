@@ -196,12 +196,46 @@ def test_a_copy_keeps_its_entries_and_pending_entries():
     assert twin.macro_nodes.all()[-1].last_id == N + 1 << 64
 
 
-@pytest.mark.parametrize("value", [b"x" * 1000, a_stream(10), Hash(), [b"a"] * 10])
+def a_small_stream(witness: bytes = b"c") -> Stream:
+    stream = a_stream(10)
+    group = stream.groups[b"g"] = Group()
+    deliver(group, group.create_consumer(witness, 0), [1 << 64, 2 << 64], 0)
+    group.give_back([1 << 64], [1])
+    return stream
+
+
+@pytest.mark.parametrize("value", [b"x" * 1000, a_stream(10), a_small_stream(), Hash(), [b"a"] * 10])
 def test_what_is_small_does_not_wait(value):
     lazyfree = waiting()
     lazyfree.free_later(value)
     assert lazyfree.pending == 0
     assert not lazyfree.step()
+
+
+def test_a_database_of_a_few_small_keys_is_freed_at_once_and_without_the_collector():
+    witness = Witness(b"c")
+    gone = witness.gone = []
+    keys = {b"string": b"v", b"hash": Hash(), b"list": List([b"a"]), b"stream": a_small_stream(witness)}
+    lazyfree = waiting()
+    lazyfree.free_later(keys, len(keys))
+    del keys, witness
+    assert gone
+    assert (lazyfree.pending, lazyfree.step()) == (0, False)
+
+
+@pytest.mark.parametrize("large", [a_stream, a_hash])
+def test_a_database_of_a_few_keys_waits_if_one_of_them_is_large(large):
+    lazyfree = waiting()
+    lazyfree.free_later({b"small": Hash(), b"large": large(b"w") if large is a_hash else large()})
+    assert lazyfree.pending == 1
+
+
+def test_a_stream_with_many_small_groups_waits():
+    stream = a_small_stream()
+    stream.groups |= {b"%d" % number: Group() for number in range(N)}
+    lazyfree = waiting()
+    lazyfree.free_later(stream)
+    assert lazyfree.pending == 1
 
 
 def test_without_a_listener_values_are_freed_immediately():
