@@ -1,7 +1,5 @@
 """A consumer that delivers at least once, under random faults: nothing is lost, every second delivery is explained."""
 
-from __future__ import annotations
-
 import itertools
 
 import redis

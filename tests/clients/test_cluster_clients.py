@@ -3,14 +3,12 @@
 The same writers run against a cluster of Valkey, which shows that it is the cluster that is compared, not the clients.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncCluster
@@ -23,9 +21,6 @@ from support.until import until
 
 import rillet.testing
 from rillet.protocol.key_slots import key_slot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 END = "all as expected"
 

@@ -1,7 +1,5 @@
 """What clients do when a command of theirs is hit by a fault: the table of docs/testing/faults.md, measured."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 node-redis' packages ship no tests, so every method it has is called here in their stead (`node/calls.js`).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,7 +1,5 @@
 """redis-cli and redis-benchmark of a real Redis, in every mode that makes sense here."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

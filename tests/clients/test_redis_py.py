@@ -1,7 +1,5 @@
 """redis-py, plain and asyncio, in both protocols: what an application does with streams, as the library sees it."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import threading

@@ -1,7 +1,5 @@
 """redis-py's methods for what Redis 8.2 to 8.10 brought to streams, in both protocols."""
 
-from __future__ import annotations
-
 import pytest
 from support.live import LiveServer
 

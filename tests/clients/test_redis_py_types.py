@@ -4,8 +4,6 @@ A scenario is a list of calls; each gives what redis-py makes of the reply, or t
 7.0 is compared with Valkey where that has it, and stands with its results at the end of the file otherwise.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -3,8 +3,6 @@
 The same scripts run against a Redis Sentinel over Redises.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

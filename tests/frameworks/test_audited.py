@@ -3,8 +3,6 @@
 With RILLET_PAGE=1 a run writes what it found into its row.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

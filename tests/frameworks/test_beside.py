@@ -1,7 +1,5 @@
 """What docs/beside-others.md says of the neighbours that pip installs, in an environment of their own."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each framework in a small real use: its driver, `drivers/use_NAME.py` or `.js`, asserts what it gets."""
 
-from __future__ import annotations
-
 import pytest
 from support.programs.frameworks import SERVERS, use
 

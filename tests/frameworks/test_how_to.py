@@ -1,7 +1,5 @@
 """Every example of docs/how-to/frameworks.md runs, with the frameworks in an environment of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What starts a redis-server starts Rillet: wrappers in environments of their own, and plain processes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

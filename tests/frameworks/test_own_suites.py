@@ -1,7 +1,5 @@
 """The tests that walrus and huey ship give the same on both servers."""
 
-from __future__ import annotations
-
 import pytest
 from support.programs.frameworks import SERVERS, use
 

@@ -1,20 +1,15 @@
 """redis-py's own tests, which come with its source: what passes on redis-server passes on Rillet."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from support.programs.frameworks import python_environment, source_distribution
 from support.proxies import proxied
 from support.servers import start_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENVIRONMENT = "redis_py_suite"
 # All that is about a server, as far as it needs neither modules nor a cluster, sentinels or a second server.

@@ -1,9 +1,7 @@
 """valkey-cli on a cluster of Rillet: it follows redirections, checks, moves slots, rebalances and fails over."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.deployments.real_cluster import cluster_cli
@@ -11,9 +9,6 @@ from support.programs.frameworks import python_environment
 from support.until import until
 
 import rillet.testing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.frameworks
 

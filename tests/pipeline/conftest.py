@@ -1,7 +1,5 @@
 """One Spark session of a worker for all tests that need the JVM (tests/pipeline/spark), with flags that make it start quickly."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from pathlib import Path

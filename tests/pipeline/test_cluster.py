@@ -1,7 +1,5 @@
 """spark-submit to a standalone cluster whose Python knows Rillet from a wheel alone (make test-spark: five JVMs)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

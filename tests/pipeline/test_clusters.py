@@ -1,7 +1,5 @@
 """All ways of data over a cluster, without a JVM: slots move and masters change, and nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 

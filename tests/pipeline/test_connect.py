@@ -1,7 +1,5 @@
 """Spark Connect: a client without a JVM of its own reads through a server (make test-spark: an extra of its own)."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

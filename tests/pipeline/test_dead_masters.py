@@ -4,8 +4,6 @@ Of a cluster, and of sentinels; at what the driver, the planner and the tasks of
 and the driver of the sink write.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from contextlib import contextmanager, suppress

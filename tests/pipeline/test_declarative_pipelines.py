@@ -1,7 +1,5 @@
 """The project of docs/how-to/declarative-pipelines.md, run by spark-pipelines as the page says (make test-spark: JVMs of its own)."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Errors begin with a token that stays; documentation lists them all."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `rillet.pipeline` exports stays importable, wherever the modules are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What is not installed is named at the start, with the extra that brings it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The packages are those that pip would bring: the extra's requirements, theirs, and so on, linked from this environment.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """pipeline/java.py: which Java is taken, and the stand-in for one without the module that Spark asks for."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The rights that docs/spark.md lists are enough for each way to read and write."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From source to sink by way of sentinels, without a JVM: a failover in between, and nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import pytest
 from support.pipeline.cluster_pipeline import Pipeline
 

@@ -1,7 +1,5 @@
 """Spark 4.0 to 4.2: what they ask a stream's reader for, and each mode once in a real one (make test-spark)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

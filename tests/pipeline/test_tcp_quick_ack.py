@@ -1,7 +1,5 @@
 """pipeline/tcp_quick_ack.py: what Spark unpickles in a task lets the sender go on."""
 
-from __future__ import annotations
-
 import pickle
 import socket
 import zipfile

@@ -1,7 +1,5 @@
 """Times and lengths of time, as they are typed and as they are shown."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.pipeline.times import format_duration, format_time, parse_duration, parse_time

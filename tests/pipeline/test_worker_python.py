@@ -1,7 +1,5 @@
 """A session whose workers run another Python says so when our formats are registered."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from types import SimpleNamespace

@@ -8,8 +8,6 @@
 The keyspace and the clock are the real ones; everything that would reach out is recorded instead.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -30,19 +28,6 @@ from rillet.storage.keyspace.database import Database
 from rillet.storage.keyspace.keyspace import Keyspace
 
 load_all()
-
-
-class _Effects(list[list[bytes]]):
-    """Takes effects as `Propagation.effects` does, too: (database, record)."""
-
-    def __init__(self, propagation: FakePropagation) -> None:
-        self._propagation = propagation
-
-    def append(self, effect: list[bytes] | tuple[int, bytes]) -> None:
-        if isinstance(effect, tuple):
-            self._propagation.add_encoded(*effect)
-        else:
-            super().append(effect)
 
 
 class FakePropagation:
@@ -90,6 +75,19 @@ class FakePropagation:
         taken, self.effects = self.effects, _Effects(self)
         self.databases = []
         return taken
+
+
+class _Effects(list[list[bytes]]):
+    """Takes effects as `Propagation.effects` does, too: (database, record)."""
+
+    def __init__(self, propagation: FakePropagation) -> None:
+        self._propagation = propagation
+
+    def append(self, effect: list[bytes] | tuple[int, bytes]) -> None:
+        if isinstance(effect, tuple):
+            self._propagation.add_encoded(*effect)
+        else:
+            super().append(effect)
 
 
 class FakeBlocking:

@@ -1,7 +1,5 @@
 """What every driver here needs: where the server is, a worker process that can be killed, waiting for a state."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
@@ -10,11 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 PORT = int(os.environ["RILLET_FRAMEWORKS_PORT"])
 URL = f"redis://127.0.0.1:{PORT}/0"

@@ -1,7 +1,5 @@
 """`python run.py MODULE [FUNCTION]`: one driver's `main` (or another function of it), then the word that it got there."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import sys

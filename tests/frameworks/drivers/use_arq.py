@@ -1,7 +1,5 @@
 """arq: results, retries, deferred jobs, unique job ids, aborts, cron, and a worker that was killed."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Celery: results, retries, chains, groups, chords, delays, priorities, revocation, and a worker that was killed."""
 
-from __future__ import annotations
-
 import time
 from tempfile import TemporaryDirectory
 

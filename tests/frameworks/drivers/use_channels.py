@@ -1,7 +1,5 @@
 """channels-redis: both layers (sorted sets with Lua, and pub/sub): channels, groups, capacity, expiry."""
 
-from __future__ import annotations
-
 import asyncio
 
 from channels.exceptions import ChannelFull

@@ -1,7 +1,5 @@
 """docket: tasks, retries, schedules, replacement, cancellation, perpetual tasks, results, redelivery after a crash."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """dramatiq: results, retries, delays, groups and pipelines, dead letters, and a worker that was killed."""
 
-from __future__ import annotations
-
 import time
 
 import dramatiq

@@ -1,7 +1,5 @@
 """FastStream: streams with groups, batches, lists, channels, replies, and a message whose consumer was killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """huey: results, retries, delays, pipelines, locks, priorities and expiring results on four storages."""
 
-from __future__ import annotations
-
 from checks import PORT, URL, eventually, worker
 from huey import PriorityRedisHuey, RedisExpireHuey, RedisHuey
 from huey.exceptions import TaskException

@@ -1,7 +1,5 @@
 """walrus and huey ship their own tests: they pass against this server, those of Redis with the rest."""
 
-from __future__ import annotations
-
 import unittest
 
 from checks import PORT

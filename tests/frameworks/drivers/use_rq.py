@@ -1,7 +1,5 @@
 """rq: jobs and results, retries, dependencies, groups of queues, the scheduler, and a worker that was killed."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """streaQ: results, retries, delays, priorities, dependencies, aborts, cron, and a worker that was killed."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from anyio import sleep

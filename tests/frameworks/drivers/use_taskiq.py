@@ -1,7 +1,5 @@
 """taskiq-redis: stream broker with claims, list and pub/sub brokers, results, both schedule sources."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 

@@ -1,7 +1,5 @@
 """walrus: containers, consumer groups, time series, cache, locks, rate limits, autocomplete and models."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 

@@ -1,7 +1,5 @@
 """`rillet pipeline doctor`: what is wrong is named with what to do about it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from unittest.mock import MagicMock

@@ -1,7 +1,5 @@
 """`rillet pipeline queries`: the metrics of listeners as one table and as JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The driver's connection breaks at each request of a query in group mode, one after the other: the query goes on by itself."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Group mode and what others left: claims, poison messages, entries that are gone; on Rillet, redis-server and Valkey."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A query in group mode with a lost command, or a lost reply, at each command that it sends, by `rillet.testing.every_fault`."""
 
-from __future__ import annotations
-
 import pytest
 from support.pipeline.micro_batches import Engine
 

@@ -3,8 +3,6 @@
 As in range mode an earlier state comes back by DUMP and RESTORE, and once on each server by a replica that was cut off.
 """
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """A batch that fails again and again: its poison goes to the dead letters, and everything else arrives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

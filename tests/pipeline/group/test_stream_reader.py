@@ -1,7 +1,5 @@
 """Group mode without a JVM: readers called as Spark calls them, on Rillet, redis-server and Valkey."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """Dead letters are counted, shown and given another chance, each of them in exactly one place."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.pipeline.cli.main import main

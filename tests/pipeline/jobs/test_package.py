@@ -1,7 +1,5 @@
 """`rillet pipeline package`: one zip, and a Python with nothing else but Spark, hiredis and PyArrow reads and writes with it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

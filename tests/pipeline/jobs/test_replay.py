@@ -1,7 +1,5 @@
 """Entries of the past, out of Parquet and append-only files, into streams: all of them, in order, once."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """How a job ends: by itself, by a signal, by an error; with a query that is a stub."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

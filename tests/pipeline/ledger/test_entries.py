@@ -1,7 +1,5 @@
 """Streams that change their names: everything that one ever had, whatever its name was then."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

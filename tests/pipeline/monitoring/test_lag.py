@@ -1,7 +1,5 @@
 """pipeline/monitoring/lag.py: entries and seconds behind, what is gone and pending, and as metrics."""
 
-from __future__ import annotations
-
 import json
 
 from rillet.pipeline.group.offset import GroupOffset

@@ -1,7 +1,5 @@
 """pipeline/monitoring/metrics.py: the state of queries as a scraper reads it."""
 
-from __future__ import annotations
-
 import urllib.request
 
 from hypothesis import given

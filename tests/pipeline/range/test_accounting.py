@@ -1,7 +1,5 @@
 """Range mode in any order of additions, trims, deletions, reads and restarts: what is read and what is gone add up."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

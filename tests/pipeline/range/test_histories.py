@@ -4,8 +4,6 @@ An earlier state comes back by DUMP and RESTORE, and once on each server as in p
 promoted, and its master never heard of again.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

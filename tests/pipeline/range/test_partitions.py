@@ -1,7 +1,5 @@
 """pipeline/range/partitions.py and task.py: short ranges share a task and its round trips, and all rows are there."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """pipeline/range/pushdown.py: what is pushed leaves exactly the rows that the filters leave."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

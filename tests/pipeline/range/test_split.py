@@ -1,7 +1,5 @@
 """pipeline/range/split.py: pieces cover a range exactly once, in order."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Range mode without a JVM: every entry once, what is gone counted, limits kept; on each kind of server."""
 
-from __future__ import annotations
-
 import json
 from itertools import chain
 

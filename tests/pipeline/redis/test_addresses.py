@@ -1,7 +1,5 @@
 """Addresses as URLs, and how they go with the options that say the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.pipeline.redis.addresses import place_text

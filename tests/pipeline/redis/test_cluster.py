@@ -1,7 +1,5 @@
 """A connection to a cluster: where commands go, and what becomes of them when slots move and masters change."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

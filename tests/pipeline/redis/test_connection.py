@@ -1,7 +1,5 @@
 """pipeline/redis/connection.py: what is sent again, what is not, and what a user reads when nothing helps."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import threading

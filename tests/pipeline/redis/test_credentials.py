@@ -1,7 +1,5 @@
 """Passwords from the environment, a file and a provider: read when a connection is made, and in no option."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

@@ -1,7 +1,5 @@
 """Only the room that is patient makes connections: whoever else could ask one node would not wait for a master that died."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

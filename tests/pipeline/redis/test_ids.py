@@ -1,7 +1,5 @@
 """pipeline/redis/ids.py: integers, text and keys say the same, in the same order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

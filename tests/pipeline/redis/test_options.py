@@ -1,7 +1,5 @@
 """pipeline/redis/options.py: what users write, and which error they get when it is wrong."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Which server a task reads from that may read from replicas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The master that sentinels name, before and after a failover."""
 
-from __future__ import annotations
-
 import pytest
 
 import rillet.testing

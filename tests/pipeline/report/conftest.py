@@ -1,7 +1,5 @@
 """A page made of chosen rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.pipeline.report.page import Report, render

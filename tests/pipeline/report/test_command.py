@@ -1,7 +1,5 @@
 """pipeline/report/command.py: what is done beside Spark, whose session is no real one here."""
 
-from __future__ import annotations
-
 import argparse
 import threading
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The page and the words of a report, without Spark."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

@@ -1,7 +1,5 @@
 """Verbs as they are called: processes that start a Spark of their own (make test-spark)."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

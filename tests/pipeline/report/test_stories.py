@@ -1,7 +1,5 @@
 """Messages one by one: what they hold, who had them, and lines that a shell takes as they are meant."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A target that went back is noticed, and a batch counts as done when replicas or the file have it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

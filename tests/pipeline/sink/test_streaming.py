@@ -1,7 +1,5 @@
 """Micro-batches into the sink without a JVM: each is there once, whatever crashes and whatever else writes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """What the sink writes the source reads back, whatever the type, the value and the session's zone."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, date, datetime

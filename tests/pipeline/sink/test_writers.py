@@ -1,7 +1,5 @@
 """The sink without a JVM: tasks and driver called as Spark calls them, on Rillet, redis-server and Valkey."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -3,8 +3,6 @@
 Arrow's rounding of decimal256 made 18446744066402043429 of 18446744073709551615 where a text beside it was unusual.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from decimal import ROUND_HALF_UP, Context, Decimal

@@ -1,7 +1,5 @@
 """pipeline/source/casts.py and time_casts.py without a JVM; tests/pipeline/spark/test_casts.py compares them with Spark."""
 
-from __future__ import annotations
-
 import random
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A field that shares its name with one of our columns is refused at the start, on each kind of server."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """pipeline/source/entry_batches.py and values.py: nothing of an entry is lost; what does not fit is handled as asked."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 

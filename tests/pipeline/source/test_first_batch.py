@@ -1,7 +1,5 @@
 """A query that begins at the latest entry and dies in its first batch, by Spark's calls: what that batch has to read is read."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """pipeline/source/loss_detection.py: each case by name, and random histories against a reader that knows all of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """pipeline/source/offsets.py: what a checkpoint holds is read back, or refused with the reason."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

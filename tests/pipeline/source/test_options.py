@@ -1,7 +1,5 @@
 """pipeline/source/options.py: every option of range mode is read, and wrong ones are named."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """pipeline/source/sizes.py: bytes bound a reply and a batch, and not rows."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

@@ -1,7 +1,5 @@
 """pipeline/group/acknowledger.py under a real Spark: what is committed is acknowledged without another batch, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import StreamingQueryException
 from support.until import until

@@ -1,7 +1,5 @@
 """A text becomes what Spark's own cast of that string gives, in the session's zone, for every type of a schema."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import HealthCheck, Phase, given, settings

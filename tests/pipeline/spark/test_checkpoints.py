@@ -1,7 +1,5 @@
 """How `session()` has Spark write its checkpoints: quicker, and as any other Spark does."""
 
-from __future__ import annotations
-
 import pytest
 from py4j.protocol import Py4JJavaError
 

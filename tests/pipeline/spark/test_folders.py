@@ -1,7 +1,5 @@
 """Jobs keep data and checkpoint on a file system that only Spark reaches: here Hadoop's viewfs, which is mounted nowhere."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from pathlib import Path

@@ -4,8 +4,6 @@ One is a process of its own, on a machine that has no Java but pip's; the others
 already.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

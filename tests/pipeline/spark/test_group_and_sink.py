@@ -1,7 +1,5 @@
 """Group mode and the sink under a real Spark: what spark-redis loses, doubles, or hides."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The jobs under a real Spark: into Parquet and lakes, each row once, and back again."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import partial

@@ -1,7 +1,5 @@
 """Values of 2 MiB under a real Spark: bytes bound the memory of its Python workers, and not rows."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

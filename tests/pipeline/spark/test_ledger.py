@@ -1,7 +1,5 @@
 """The format redis-aof in Spark: batches, streams across rewrites, and what was pending when."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

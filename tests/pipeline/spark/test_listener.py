@@ -1,7 +1,5 @@
 """The listener under a real Spark: queries that run, fall behind, lose entries and fail."""
 
-from __future__ import annotations
-
 import contextlib
 import urllib.request
 

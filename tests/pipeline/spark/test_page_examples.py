@@ -1,7 +1,5 @@
 """What docs/spark.md says of SQL, foreachBatch and errors, with a real Spark."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

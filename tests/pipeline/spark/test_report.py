@@ -1,7 +1,5 @@
 """The report of a small story that is known to the millisecond."""
 
-from __future__ import annotations
-
 import io
 import re
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The source `redis-streams` under a real Spark: what spark-redis gets wrong, restarts, limits, and messages."""
 
-from __future__ import annotations
-
 import json
 import os
 from decimal import Decimal

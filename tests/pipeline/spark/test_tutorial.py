@@ -3,8 +3,6 @@
 RILLET_PICTURES=1 keeps the picture of its report in docs/.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

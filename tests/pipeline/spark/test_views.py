@@ -1,7 +1,5 @@
 """The views of a ledger, over histories that were written by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from rillet.pipeline.ledger.schema import NAMES, SPAN_DDL, struct

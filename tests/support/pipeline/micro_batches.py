@@ -7,23 +7,18 @@ faults.arm(3, after=True)        # the process dies when it has sent its third r
 engine.restart()                 # and comes back with what was in its logs
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pyarrow as pa
-    import pytest
-    from pyspark.sql.datasource import DataSourceStreamReader
 
 
 class Crash(BaseException):

@@ -4,19 +4,13 @@ Any server takes the commands: those that it does not know change nothing there.
 another server has that got it as a file, a payload or a stream of effects.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 from support.streams.random_streams import group_commands, word
+from support.wire import Wire
 
-if TYPE_CHECKING:
-    import random
-
-    from support.wire import Wire
-
-    Command = list[bytes | str | int | float]
-
+Command = list[bytes | str | int | float]
 DATABASES = (0, 3)
 LATER = 33177117420123
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"

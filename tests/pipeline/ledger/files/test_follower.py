@@ -1,10 +1,8 @@
 """Following a folder that is written to, rewritten and restarted: each row once, whatever happens between two looks."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +15,6 @@ from rillet.pipeline.ledger.files.follower import Follower, Place
 from rillet.pipeline.ledger.files.piece import read_piece
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.storage.aof.writer import AppendOnlyFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Row = tuple[object, ...]
 

@@ -1,9 +1,7 @@
 """A piece gives the rows of a recorder that takes one command after the other, whatever a file holds."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
@@ -17,9 +15,6 @@ from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.records import scan, sorter
 from rillet.pipeline.ledger.records.scan import START, Cursor
 from rillet.pipeline.ledger.schema import NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BLOCK = 64  # bytes, so that small files have many
 

@@ -1,10 +1,8 @@
 """Any file, read in any pieces: the rows of a serial reader, or a refusal; never other rows."""
 
-from __future__ import annotations
-
 import gzip
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,9 +21,6 @@ from rillet.pipeline.ledger.records.scan import START, Cursor, Frontier, Segment
 from rillet.pipeline.ledger.records.sorter import Sorter
 from rillet.pipeline.ledger.schema import NAMES
 from rillet.storage.aof.scanner import scan_by_hand
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK = 64  # bytes, so that small files have many
 

@@ -1,7 +1,5 @@
 """`aof-timestamp-enabled ms`: the lines it writes are comments to every real server, and times to the ledger."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

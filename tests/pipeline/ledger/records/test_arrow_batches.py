@@ -1,7 +1,5 @@
 """Names, ids and numbers as columns: fast ways and slow ways give the same."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The usual commands, many at a time: the rows are those of a recorder that takes one after the other."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The ledger against XPENDING: what it says was pending is what the server said, then and now."""
 
-from __future__ import annotations
-
 import pytest
 from support.pipeline.ledger_workload import MARKS, Workload
 
