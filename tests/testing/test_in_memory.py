@@ -73,122 +73,103 @@ def test_a_conversation_has_the_same_bytes_and_end_as_by_tcp(conversation):
 
 
 @pytest.mark.parametrize("way", ["memory", "TCP"])
-def test_a_client_that_does_not_read_is_cut_off_at_its_limit(way):
-    async def starve():
-        async with (
-            LoopServer(client_output_buffer_limit="pubsub 100kb 0 0") as server,
-            connected(server, way) as (reader, writer),
-        ):
-            writer.write(request(b"SUBSCRIBE", b"c"))
-            await reader.readexactly(len(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"))
-            writer.transport.pause_reading()
-            client = server.client()
-            while await client.publish("c", b"x" * 500_000):
-                await asyncio.sleep(0)
-            info = await client.info("stats")
-            return info["client_output_buffer_limit_disconnections"]
-
-    assert asyncio.run(starve()) == 1
+async def test_a_client_that_does_not_read_is_cut_off_at_its_limit(way):
+    async with (
+        LoopServer(client_output_buffer_limit="pubsub 100kb 0 0") as server,
+        connected(server, way) as (reader, writer),
+    ):
+        writer.write(request(b"SUBSCRIBE", b"c"))
+        await reader.readexactly(len(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"))
+        writer.transport.pause_reading()
+        client = server.client()
+        while await client.publish("c", b"x" * 500_000):
+            await asyncio.sleep(0)
+        info = await client.info("stats")
+        assert info["client_output_buffer_limit_disconnections"] == 1
 
 
-def test_a_client_that_reads_later_gets_all_replies_and_has_to_wait_meanwhile():
+async def test_a_client_that_reads_later_gets_all_replies_and_has_to_wait_meanwhile():
     number, value = 20_000, b"x" * 1000
-
-    async def linger():
-        async with LoopServer() as server, connected(server) as (reader, writer):
-            writer.write(request(b"SET", b"k", value))
-            assert await reader.readexactly(5) == b"+OK\r\n"
-            writer.transport.pause_reading()
-            sending = asyncio.ensure_future(send(writer))
-            done, _ = await asyncio.wait({sending}, timeout=0.3)
-            assert not done
-            [connection] = server._server.clients.values()
-            assert writer.transport.get_write_buffer_size() < 1 << 20 > connection.query_buffer
-            assert connection.unread < 4 << 20
-            writer.transport.resume_reading()
-            answer = await reader.readexactly(number * len(b"$1000\r\n%b\r\n" % value))
-            await sending
-            return answer == b"$1000\r\n%b\r\n" % value * number
 
     async def send(writer):
         for _ in range(number):
             writer.write(request(b"GET", b"k"))
             await writer.drain()
 
-    assert asyncio.run(linger())
+    async with LoopServer() as server, connected(server) as (reader, writer):
+        writer.write(request(b"SET", b"k", value))
+        assert await reader.readexactly(5) == b"+OK\r\n"
+        writer.transport.pause_reading()
+        sending = asyncio.ensure_future(send(writer))
+        done, _ = await asyncio.wait({sending}, timeout=0.3)
+        assert not done
+        [connection] = server._server.clients.values()
+        assert writer.transport.get_write_buffer_size() < 1 << 20 > connection.query_buffer
+        assert connection.unread < 4 << 20
+        writer.transport.resume_reading()
+        answer = await reader.readexactly(number * len(b"$1000\r\n%b\r\n" % value))
+        await sending
+        assert answer == b"$1000\r\n%b\r\n" % value * number
 
 
 @pytest.mark.parametrize("way", ["memory", "TCP"])
-def test_a_client_that_closes_without_having_read_its_replies_is_forgotten(way):
-    async def leave():
-        async with LoopServer() as server:
-            async with connected(server, way) as (_, writer):
-                writer.transport.pause_reading()
-                writer.write(request(b"SET", b"k", b"x" * 100_000) + request(b"GET", b"k") * 500)
-                while not server._server.clients.congested:
-                    await asyncio.sleep(0)
-                writer.close()
-            async with asyncio.timeout(WAIT):
-                while server._server.clients:
-                    await asyncio.sleep(0)
-            assert not server._server.clients.congested
-
-    asyncio.run(leave())
-
-
-@pytest.mark.parametrize("way", ["memory", "TCP"])
-def test_a_writer_that_waits_for_a_server_learns_that_it_was_cut_off(way):
-    async def flood():
-        async with LoopServer() as server, connected(server, way) as (_, writer):
-            writer.write(request(b"SET", b"k", b"x" * 1_000_000) + request(b"GET", b"k") * 100)
+async def test_a_client_that_closes_without_having_read_its_replies_is_forgotten(way):
+    async with LoopServer() as server:
+        async with connected(server, way) as (_, writer):
+            writer.transport.pause_reading()
+            writer.write(request(b"SET", b"k", b"x" * 100_000) + request(b"GET", b"k") * 500)
             while not server._server.clients.congested:
                 await asyncio.sleep(0)
-            writer.write(request(b"PING") * 1_000_000)
-            sending = asyncio.ensure_future(writer.drain())
-            await asyncio.sleep(0)
-            assert not sending.done()
-            assert await server.client().client_kill_filter(_type="normal", skipme=True) == 1
-            with pytest.raises(ConnectionError):
-                await asyncio.wait_for(sending, WAIT)
-
-    asyncio.run(flood())
-
-
-def test_what_arrived_before_the_end_is_read_although_more_was_written_after_it():
-    async def act():
-        protocols = Noting(), Noting()
-        one, other = joined(protocols)
-        one.write(b"last words")
-        one.close()
-        other.write(b"too late")
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert protocols[1].received == b"last words"
-        assert [len(each.lost) for each in protocols] == [1, 1]
-
-    asyncio.run(act())
+            writer.close()
+        async with asyncio.timeout(WAIT):
+            while server._server.clients:
+                await asyncio.sleep(0)
+        assert not server._server.clients.congested
 
 
 @pytest.mark.parametrize("way", ["memory", "TCP"])
-def test_a_blocked_read_that_is_cancelled_takes_nothing_and_monitor_shows_others(way):
+async def test_a_writer_that_waits_for_a_server_learns_that_it_was_cut_off(way):
+    async with LoopServer() as server, connected(server, way) as (_, writer):
+        writer.write(request(b"SET", b"k", b"x" * 1_000_000) + request(b"GET", b"k") * 100)
+        while not server._server.clients.congested:
+            await asyncio.sleep(0)
+        writer.write(request(b"PING") * 1_000_000)
+        sending = asyncio.ensure_future(writer.drain())
+        await asyncio.sleep(0)
+        assert not sending.done()
+        assert await server.client().client_kill_filter(_type="normal", skipme=True) == 1
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(sending, WAIT)
+
+
+async def test_what_arrived_before_the_end_is_read_although_more_was_written_after_it():
+    protocols = Noting(), Noting()
+    one, other = joined(protocols)
+    one.write(b"last words")
+    one.close()
+    other.write(b"too late")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert protocols[1].received == b"last words"
+    assert [len(each.lost) for each in protocols] == [1, 1]
+
+
+@pytest.mark.parametrize("way", ["memory", "TCP"])
+async def test_a_blocked_read_that_is_cancelled_takes_nothing_and_monitor_shows_others(way):
     options = {"connection_class": redis.asyncio.Connection} if way == "TCP" else {}
-
-    async def act():
-        async with LoopServer() as server:
-            client = server.client(decode_responses=True, **options)
-            reading = asyncio.ensure_future(client.blpop("list", 0))
-            while not any(line["cmd"] == "blpop" for line in await client.client_list()):
-                await asyncio.sleep(0)
-            reading.cancel()
-            await asyncio.wait({reading})
-            while any(line["cmd"] == "blpop" for line in await client.client_list()):
-                await asyncio.sleep(0)
-            async with client.monitor() as monitor:
-                await client.rpush("list", "1")
-                seen = await monitor.next_command()
-            return seen["command"], await client.lpop("list")
-
-    assert asyncio.run(asyncio.wait_for(act(), WAIT)) == ("RPUSH list 1", "1")
+    async with asyncio.timeout(WAIT), LoopServer() as server:
+        client = server.client(decode_responses=True, **options)
+        reading = asyncio.ensure_future(client.blpop("list", 0))
+        while not any(line["cmd"] == "blpop" for line in await client.client_list()):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading})
+        while any(line["cmd"] == "blpop" for line in await client.client_list()):
+            await asyncio.sleep(0)
+        async with client.monitor() as monitor:
+            await client.rpush("list", "1")
+            seen = await monitor.next_command()
+        assert (seen["command"], await client.lpop("list")) == ("RPUSH list 1", "1")
 
 
 def test_clients_are_made_outside_a_loop_and_used_in_another_one():
@@ -210,35 +191,29 @@ def test_clients_are_made_outside_a_loop_and_used_in_another_one():
         runner.run(server.stop())
 
 
-def test_clients_are_told_apart_by_their_addresses():
-    async def look():
-        async with LoopServer() as server:
-            one, other = server.client(), server.client()
-            assert await one.ping()
-            assert await other.ping()
-            lines = await one.client_list()
-            assert len({line["addr"] for line in lines}) == len(lines) == 2
-            assert {line["laddr"] for line in lines} == {f"{server.host}:{server.port}"}
-            assert await one.client_kill_filter(addr=(await other.client_info())["addr"]) == 1
-            [left] = await one.client_list()
-            assert left["addr"] == (await one.client_info())["addr"]
-
-    asyncio.run(look())
+async def test_clients_are_told_apart_by_their_addresses():
+    async with LoopServer() as server:
+        one, other = server.client(), server.client()
+        assert await one.ping()
+        assert await other.ping()
+        lines = await one.client_list()
+        assert len({line["addr"] for line in lines}) == len(lines) == 2
+        assert {line["laddr"] for line in lines} == {f"{server.host}:{server.port}"}
+        assert await one.client_kill_filter(addr=(await other.client_info())["addr"]) == 1
+        [left] = await one.client_list()
+        assert left["addr"] == (await one.client_info())["addr"]
 
 
-def test_nobody_is_connected_to_a_server_that_is_not_running():
-    async def ask():
-        server = LoopServer()
-        async with server:
-            client = server.client(retry=None)
-            assert await client.ping()
-            await server.crash()
-            with pytest.raises(redis.asyncio.ConnectionError):
-                await client.ping()
-            await server.start()
-            assert await client.ping()
-
-    asyncio.run(ask())
+async def test_nobody_is_connected_to_a_server_that_is_not_running():
+    server = LoopServer()
+    async with server:
+        client = server.client(retry=None)
+        assert await client.ping()
+        await server.crash()
+        with pytest.raises(redis.asyncio.ConnectionError):
+            await client.ping()
+        await server.start()
+        assert await client.ping()
 
 
 class Noting(asyncio.Protocol):
@@ -327,18 +302,23 @@ def transport(request):
     return request.param
 
 
-def running(transport, test, **directives):
-    """Run a coroutine function with a server and a client of it; the end is bounded."""
+@pytest.fixture
+async def server(transport):
+    """A server in the loop of the test, in which nothing runs longer than a minute."""
+    loop = asyncio.get_running_loop()
+    end = loop.call_later(WAIT * 2, lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+    async with LoopServer(transport=transport) as server:
+        yield server
+    end.cancel()
 
-    async def act():
-        async with LoopServer(transport=transport, **directives) as server:
-            client = server.client(socket_timeout=None)
-            assert await client.ping()
-            [connection] = client.connection_pool._available_connections
-            assert isinstance(connection._writer.transport, End) == (transport == "memory")
-            return await test(server, client)
 
-    return asyncio.run(asyncio.wait_for(act(), WAIT * 2))
+@pytest.fixture
+async def client(server, transport):
+    client = server.client(socket_timeout=None)
+    assert await client.ping()
+    [connection] = client.connection_pool._available_connections
+    assert isinstance(connection._writer.transport, End) == (transport == "memory")
+    return client
 
 
 def test_a_server_has_one_of_two_transports():
@@ -346,221 +326,189 @@ def test_a_server_has_one_of_two_transports():
         LoopServer(transport="pigeons")
 
 
-def test_each_command_gives_other_tasks_a_turn(transport):
-    async def test(_server, client):
-        async def count():
-            while True:
-                turns.append(None)
-                await asyncio.sleep(0)
+async def test_each_command_gives_other_tasks_a_turn(client):
+    async def count():
+        while True:
+            turns.append(None)
+            await asyncio.sleep(0)
 
-        turns = []
-        counting = asyncio.ensure_future(count())
-        for _ in range(20):
-            for act in (lambda: client.get("k"), lambda: client.pipeline().get("k").execute()):
-                before = len(turns)
-                await act()
-                assert len(turns) > before
-        counting.cancel()
-
-    running(transport, test)
+    turns = []
+    counting = asyncio.ensure_future(count())
+    for _ in range(20):
+        for act in (lambda: client.get("k"), lambda: client.pipeline().get("k").execute()):
+            before = len(turns)
+            await act()
+            assert len(turns) > before
+    counting.cancel()
 
 
 @pytest.mark.parametrize("rounds", range(1, 8))
-def test_after_a_cancelled_command_the_next_one_gets_its_own_reply(transport, rounds):
-    async def test(_server, client):
-        await client.mset({"one": 1, "two": 2})
-        for act in (
-            lambda: client.get("one"),
-            lambda: client.pipeline().get("one").get("one").execute(),
-            lambda: client.blpop("nothing", 0),
-            lambda: client.xread({"nothing": "$"}, block=0),
-        ):
-            task = asyncio.ensure_future(act())
-            for _ in range(rounds):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task})
-            assert await client.get("two") == b"2"
-            assert await client.pipeline().get("one").get("two").execute() == [b"1", b"2"]
-
-    running(transport, test)
-
-
-def test_a_blocked_read_that_takes_too_long_takes_no_entry_later(transport):
-    async def test(server, client):
-        await client.xgroup_create("s", "g", "0", mkstream=True)
-        for _ in range(3):
-            for read in (
-                client.xreadgroup("g", "c", {"s": ">"}, block=0),
-                client.blpop("q", 0),
-                client.brpop("q", 0),
-            ):
-                with pytest.raises(asyncio.TimeoutError):
-                    await asyncio.wait_for(read, 0.02)
-            while (await server.client().info("clients"))["blocked_clients"]:
-                await asyncio.sleep(0)
-            await client.xadd("s", {"n": 1})
-            await client.rpush("q", "v")
-            assert await client.lpop("q") == b"v"
-            assert (await client.xpending("s", "g"))["pending"] == 0
-            await client.xtrim("s", maxlen=0)
-
-    running(transport, test)
-
-
-def test_a_socket_timeout_ends_a_command_that_waits(transport):
-    async def test(server, _client):
-        hasty = server.client(socket_timeout=0.05)
-        with server.fault(command="GET", delay=10), pytest.raises(redis.TimeoutError):
-            await hasty.get("k")
-        while True:  # a pause of the machine ends a command, too
-            with suppress(redis.TimeoutError):
-                assert await hasty.set("k", "v")
-                assert await hasty.get("k") == b"v"
-                return
-
-    running(transport, test)
-
-
-def test_a_hundred_clients_lose_nothing(transport):
-    async def test(server, client):
-        async def work(number):
-            own = server.client(socket_timeout=None)
-            for at in range(20):
-                await own.incr("n")
-                await own.xadd("s", {"by": number})
-                assert await own.pipeline().set(f"k{number}", at).get(f"k{number}").execute() == [
-                    True,
-                    str(at).encode(),
-                ]
-            await close(own)
-
-        await asyncio.gather(*map(work, range(100)))
-        assert (await client.get("n"), await client.xlen("s")) == (b"2000", 2000)
-
-    running(transport, test)
-
-
-def test_subscribers_get_all_messages_in_order_under_load(transport):
-    async def test(server, client):
-        async def listen():
-            async with server.client(socket_timeout=None).pubsub() as subscriber:
-                await subscriber.subscribe("c")
-                got = []
-                while len(got) < 1000:
-                    message = await subscriber.get_message(timeout=WAIT)
-                    if message["type"] == "subscribe":
-                        ready.release()
-                    else:
-                        got.append(int(message["data"]))
-                return got
-
-        ready = asyncio.Semaphore(0)
-        listening = [asyncio.ensure_future(listen()) for _ in range(5)]
-        for _ in listening:
-            await ready.acquire()
-
-        async def publish(start):
-            for number in range(start, 1000, 2):
-                assert await client.publish("c", number) == 5
-
-        await asyncio.gather(publish(0), publish(1))
-        found = await asyncio.gather(*listening)
-        assert all(each == found[0] for each in found)
-        assert sorted(found[0]) == list(range(1000))
-        assert [n for n in found[0] if n % 2] == list(range(1, 1000, 2))
-
-    running(transport, test)
-
-
-def test_faults_close_delay_and_refuse(transport):
-    async def test(server, client):
-        for when, left in (("before", None), ("after", b"v")):
-            await client.delete("k")
-            with server.fault(command="SET", close=when), pytest.raises(redis.ConnectionError):
-                await client.set("k", "v")
-            assert await client.get("k") == left
-        with server.fault(command="GET", error="ERR no"), pytest.raises(redis.ResponseError, match="no"):
-            await client.get("k")
-        with server.fault(command="GET", delay=0.05):
-            begun = asyncio.get_running_loop().time()
-            slow, fast = asyncio.ensure_future(client.get("k")), await server.client().strlen("k")
-            assert (await slow, fast) == (b"v", 1)
-            assert asyncio.get_running_loop().time() - begun >= 0.04
-
-    running(transport, test)
-
-
-def test_a_client_that_is_killed_learns_of_it_and_connects_again(transport):
-    async def test(server, client):
-        number = await client.client_id()
-        waiting = asyncio.ensure_future(client.blpop("q", 0))
-        other = server.client()
-        while not (await other.info("clients"))["blocked_clients"]:
+async def test_after_a_cancelled_command_the_next_one_gets_its_own_reply(client, rounds):
+    await client.mset({"one": 1, "two": 2})
+    for act in (
+        lambda: client.get("one"),
+        lambda: client.pipeline().get("one").get("one").execute(),
+        lambda: client.blpop("nothing", 0),
+        lambda: client.xread({"nothing": "$"}, block=0),
+    ):
+        task = asyncio.ensure_future(act())
+        for _ in range(rounds):
             await asyncio.sleep(0)
-        assert await other.client_kill_filter(_id=number)
-        with pytest.raises(redis.ConnectionError):
-            await waiting
-        assert await client.client_id() > number
-
-    running(transport, test)
+        task.cancel()
+        await asyncio.wait({task})
+        assert await client.get("two") == b"2"
+        assert await client.pipeline().get("one").get("two").execute() == [b"1", b"2"]
 
 
-def test_large_replies_and_long_pipelines_arrive_whole(transport):
-    async def test(_server, client):
-        value = bytes(range(256)) * 8_000  # 2 MB
-        await client.set("k", value)
-        assert await client.get("k") == value
-        pipeline = client.pipeline(transaction=False)
-        for number in range(20_000):
-            pipeline.echo(number)
-        assert await pipeline.execute() == [b"%d" % number for number in range(20_000)]
-        pipeline = client.pipeline()
-        for _ in range(10):
-            pipeline.get("k")
-        assert all(each == value for each in await pipeline.execute())
+async def test_a_blocked_read_that_takes_too_long_takes_no_entry_later(server, client):
+    await client.xgroup_create("s", "g", "0", mkstream=True)
+    for _ in range(3):
+        for read in (
+            client.xreadgroup("g", "c", {"s": ">"}, block=0),
+            client.blpop("q", 0),
+            client.brpop("q", 0),
+        ):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(read, 0.02)
+        while (await server.client().info("clients"))["blocked_clients"]:
+            await asyncio.sleep(0)
+        await client.xadd("s", {"n": 1})
+        await client.rpush("q", "v")
+        assert await client.lpop("q") == b"v"
+        assert (await client.xpending("s", "g"))["pending"] == 0
+        await client.xtrim("s", maxlen=0)
 
-    running(transport, test)
+
+async def test_a_socket_timeout_ends_a_command_that_waits(server):
+    hasty = server.client(socket_timeout=0.05)
+    with server.fault(command="GET", delay=10), pytest.raises(redis.TimeoutError):
+        await hasty.get("k")
+    while True:  # a pause of the machine ends a command, too
+        with suppress(redis.TimeoutError):
+            assert await hasty.set("k", "v")
+            assert await hasty.get("k") == b"v"
+            return
 
 
-def test_an_error_of_the_server_is_reported_by_the_loop_and_ends_the_connection_only(transport, monkeypatch):
+async def test_a_hundred_clients_lose_nothing(server, client):
+    async def work(number):
+        own = server.client(socket_timeout=None)
+        for at in range(20):
+            await own.incr("n")
+            await own.xadd("s", {"by": number})
+            assert await own.pipeline().set(f"k{number}", at).get(f"k{number}").execute() == [
+                True,
+                str(at).encode(),
+            ]
+        await close(own)
+
+    await asyncio.gather(*map(work, range(100)))
+    assert (await client.get("n"), await client.xlen("s")) == (b"2000", 2000)
+
+
+async def test_subscribers_get_all_messages_in_order_under_load(server, client):
+    async def listen():
+        async with server.client(socket_timeout=None).pubsub() as subscriber:
+            await subscriber.subscribe("c")
+            got = []
+            while len(got) < 1000:
+                message = await subscriber.get_message(timeout=WAIT)
+                if message["type"] == "subscribe":
+                    ready.release()
+                else:
+                    got.append(int(message["data"]))
+            return got
+
+    ready = asyncio.Semaphore(0)
+    listening = [asyncio.ensure_future(listen()) for _ in range(5)]
+    for _ in listening:
+        await ready.acquire()
+
+    async def publish(start):
+        for number in range(start, 1000, 2):
+            assert await client.publish("c", number) == 5
+
+    await asyncio.gather(publish(0), publish(1))
+    found = await asyncio.gather(*listening)
+    assert all(each == found[0] for each in found)
+    assert sorted(found[0]) == list(range(1000))
+    assert [n for n in found[0] if n % 2] == list(range(1, 1000, 2))
+
+
+async def test_faults_close_delay_and_refuse(server, client):
+    for when, left in (("before", None), ("after", b"v")):
+        await client.delete("k")
+        with server.fault(command="SET", close=when), pytest.raises(redis.ConnectionError):
+            await client.set("k", "v")
+        assert await client.get("k") == left
+    with server.fault(command="GET", error="ERR no"), pytest.raises(redis.ResponseError, match="no"):
+        await client.get("k")
+    with server.fault(command="GET", delay=0.05):
+        begun = asyncio.get_running_loop().time()
+        slow, fast = asyncio.ensure_future(client.get("k")), await server.client().strlen("k")
+        assert (await slow, fast) == (b"v", 1)
+        assert asyncio.get_running_loop().time() - begun >= 0.04
+
+
+async def test_a_client_that_is_killed_learns_of_it_and_connects_again(server, client):
+    number = await client.client_id()
+    waiting = asyncio.ensure_future(client.blpop("q", 0))
+    other = server.client()
+    while not (await other.info("clients"))["blocked_clients"]:
+        await asyncio.sleep(0)
+    assert await other.client_kill_filter(_id=number)
+    with pytest.raises(redis.ConnectionError):
+        await waiting
+    assert await client.client_id() > number
+
+
+async def test_large_replies_and_long_pipelines_arrive_whole(client):
+    value = bytes(range(256)) * 8_000  # 2 MB
+    await client.set("k", value)
+    assert await client.get("k") == value
+    pipeline = client.pipeline(transaction=False)
+    for number in range(20_000):
+        pipeline.echo(number)
+    assert await pipeline.execute() == [b"%d" % number for number in range(20_000)]
+    pipeline = client.pipeline()
+    for _ in range(10):
+        pipeline.get("k")
+    assert all(each == value for each in await pipeline.execute())
+
+
+async def test_an_error_of_the_server_is_reported_by_the_loop_and_ends_the_connection_only(
+    server, client, monkeypatch
+):
     from rillet.server.net.connection import Connection
 
-    async def test(server, client):
-        reports = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
-        other = server.client()
-        assert await other.ping()
-        with monkeypatch.context() as patch:
-            patch.setattr(Connection, "data_received", lambda *_: 1 / 0)
-            with pytest.raises(redis.ConnectionError):
-                await client.ping()
-        assert [type(each["exception"]) for each in reports] == [ZeroDivisionError]
-        assert await other.ping()
-        assert await client.ping()
-
-    running(transport, test)
-
-
-def test_a_closed_server_leaves_no_open_transport(transport):
-    """Warnings are errors in this suite: an unclosed transport would fail it."""
-
-    async def test(server, client):
-        subscriber = client.pubsub()
-        await subscriber.subscribe("c")
-        waiting = asyncio.ensure_future(server.client(socket_timeout=None).blpop("q", 0))
-        while not (await client.info("clients"))["blocked_clients"]:
-            await asyncio.sleep(0)
-        await server.stop()
+    reports = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+    other = server.client()
+    assert await other.ping()
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "data_received", lambda *_: 1 / 0)
         with pytest.raises(redis.ConnectionError):
-            await waiting
-        await (subscriber.aclose() if hasattr(subscriber, "aclose") else subscriber.close())
+            await client.ping()
+    assert [type(each["exception"]) for each in reports] == [ZeroDivisionError]
+    assert await other.ping()
+    assert await client.ping()
 
-    running(transport, test)
+
+async def test_a_closed_server_leaves_no_open_transport(server, client):
+    """Warnings are errors in this suite: an unclosed transport would fail it."""
+    subscriber = client.pubsub()
+    await subscriber.subscribe("c")
+    waiting = asyncio.ensure_future(server.client(socket_timeout=None).blpop("q", 0))
+    while not (await client.info("clients"))["blocked_clients"]:
+        await asyncio.sleep(0)
+    await server.stop()
+    with pytest.raises(redis.ConnectionError):
+        await waiting
+    await (subscriber.aclose() if hasattr(subscriber, "aclose") else subscriber.close())
     gc.collect()
 
 
-def test_two_protocols_that_answer_each_other_are_never_called_within_a_call():
+async def test_two_protocols_that_answer_each_other_are_never_called_within_a_call():
     class Echo(asyncio.Protocol):
         left, is_running = 50, False
 
@@ -572,16 +520,13 @@ def test_two_protocols_that_answer_each_other_are_never_called_within_a_call():
                 self.end.write(data)
             self.is_running = False
 
-    async def act():
-        protocols = Echo(), Echo()
-        for end, protocol in zip(joined(protocols), protocols, strict=True):
-            protocol.end = end
-        protocols[0].end.write(b"ball")
-        for _ in range(200):
-            await asyncio.sleep(0)
-        assert [each.left for each in protocols] == [0, 0]
-
-    asyncio.run(act())
+    protocols = Echo(), Echo()
+    for end, protocol in zip(joined(protocols), protocols, strict=True):
+        protocol.end = end
+    protocols[0].end.write(b"ball")
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert [each.left for each in protocols] == [0, 0]
 
 
 KEYS = st.sampled_from(["a", "b", "s"])

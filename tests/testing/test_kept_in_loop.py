@@ -18,12 +18,14 @@ from rillet.testing.clients import close
 WAIT = 60  # seconds; for what comes at once
 
 
-def running(test, **directives):
-    async def act():
-        async with LoopServer(slowlog_log_slower_than=-1, **directives) as server:
-            return await test(server)
-
-    return asyncio.run(asyncio.wait_for(act(), WAIT))
+@pytest.fixture
+async def server():
+    """A server in the loop of the test, in which nothing runs longer than a minute."""
+    loop = asyncio.get_running_loop()
+    end = loop.call_later(WAIT, lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+    async with LoopServer(slowlog_log_slower_than=-1) as server:
+        yield server
+    end.cancel()
 
 
 def idle(client: Any) -> Any:
@@ -131,138 +133,115 @@ async def seen(server: LoopServer, client: Any) -> dict[str, Any]:
 @settings(max_examples=20, deadline=None)
 @given(acts=st.lists(st.sampled_from(sorted(ACTS)), max_size=5))
 def test_whatever_a_test_does_the_next_sees_a_new_client(options, acts):
-    async def test(server):
-        # Replies that are switched off or delayed end by the timeout.
-        client = server.client(**{"socket_timeout": 0.2} | options)
-        for name in acts:
-            with contextlib.suppress(redis.RedisError):
-                await ACTS[name](client)
-        await server.reset()
-        found = await seen(server, client)
-        while LEFT:
-            thing = LEFT.pop()
-            await (thing.aclose() if hasattr(thing, "aclose") else thing.reset())
-        await client.connection_pool.disconnect()
-        await server.reset()
-        assert found == await seen(server, server.client(**options))
+    async def test():
+        async with LoopServer(slowlog_log_slower_than=-1) as server:
+            # Replies that are switched off or delayed end by the timeout.
+            client = server.client(**{"socket_timeout": 0.2} | options)
+            for name in acts:
+                with contextlib.suppress(redis.RedisError):
+                    await ACTS[name](client)
+            await server.reset()
+            found = await seen(server, client)
+            while LEFT:
+                thing = LEFT.pop()
+                await (thing.aclose() if hasattr(thing, "aclose") else thing.reset())
+            await client.connection_pool.disconnect()
+            await server.reset()
+            assert found == await seen(server, server.client(**options))
 
-    running(test)
+    asyncio.run(asyncio.wait_for(test(), WAIT))
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
-def test_the_connection_stays_and_the_session_is_new(options):
-    async def test(server):
-        client = server.client(**options)
-        await client.set("k", "v")
-        before, number = place(client), await client.client_id()
-        for at in range(1, 4):
-            await server.reset()
-            assert await client.dbsize() == 0
-            assert place(client) == before
-            assert await client.client_id() == number + at
-
-    running(test)
+async def test_the_connection_stays_and_the_session_is_new(server, options):
+    client = server.client(**options)
+    await client.set("k", "v")
+    before, number = place(client), await client.client_id()
+    for at in range(1, 4):
+        await server.reset()
+        assert await client.dbsize() == 0
+        assert place(client) == before
+        assert await client.client_id() == number + at
 
 
-def test_a_reset_that_keeps_all_need_not_be_awaited():
-    async def test(server):
-        client = server.client()
-        await client.set("k", "v")
-        assert server.reset().done()
-        assert await client.get("k") is None
-
-    running(test)
+async def test_a_reset_that_keeps_all_need_not_be_awaited(server):
+    client = server.client()
+    await client.set("k", "v")
+    assert server.reset().done()
+    assert await client.get("k") is None
 
 
-def test_nobody_sees_the_connection_before_it_is_used():
-    async def test(server):
-        client = server.client()
+async def test_nobody_sees_the_connection_before_it_is_used(server):
+    client = server.client()
+    await client.ping()
+    await server.reset()
+    await server.reset()
+    other = server.client()
+    assert len(await other.client_list()) == 1
+    assert (await other.info("stats"))["total_connections_received"] == 1
+    assert await other.config_set("maxclients", 1)
+    with pytest.raises(redis.ConnectionError, match="max number of clients"):
         await client.ping()
-        await server.reset()
-        await server.reset()
-        other = server.client()
-        assert len(await other.client_list()) == 1
-        assert (await other.info("stats"))["total_connections_received"] == 1
-        assert await other.config_set("maxclients", 1)
-        with pytest.raises(redis.ConnectionError, match="max number of clients"):
+    assert await other.config_set("maxclients", 2)
+    assert await client.ping()
+
+
+async def test_a_server_that_refuses_connections_refuses_this_one(server):
+    client = server.client(**RESP3)
+    await client.ping()
+    await server.reset()
+    with server.fault(connections="refuse") as fault:
+        with pytest.raises(redis.ConnectionError):
             await client.ping()
-        assert await other.config_set("maxclients", 2)
-        assert await client.ping()
-
-    running(test)
+        assert fault.count == 1
+    assert await client.ping()
 
 
-def test_a_server_that_refuses_connections_refuses_this_one():
-    async def test(server):
-        client = server.client(**RESP3)
-        await client.ping()
-        await server.reset()
-        with server.fault(connections="refuse") as fault:
-            with pytest.raises(redis.ConnectionError):
-                await client.ping()
-            assert fault.count == 1
-        assert await client.ping()
-
-    running(test)
-
-
-def test_a_greeting_that_fails_fails_as_at_any_connection():
-    async def test(server):
-        client = server.client(**RESP3)
-        await client.ping()
-        await server.reset()
-        await server.client().config_set("requirepass", "secret")
-        for _ in range(2):
-            with pytest.raises(redis.AuthenticationError):
-                await client.ping()
-
-    running(test)
+async def test_a_greeting_that_fails_fails_as_at_any_connection(server):
+    client = server.client(**RESP3)
+    await client.ping()
+    await server.reset()
+    await server.client().config_set("requirepass", "secret")
+    for _ in range(2):
+        with pytest.raises(redis.AuthenticationError):
+            await client.ping()
 
 
 @pytest.mark.parametrize("rounds", range(1, 5))
-def test_a_client_that_is_cancelled_while_it_greets_connects_again(rounds):
-    async def test(server):
-        client = server.client()
-        await client.ping()
-        await server.reset()
-        task = asyncio.ensure_future(client.set("k", "v"))
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait({task})
-        assert await client.echo("mine") == b"mine"
-        assert len(await client.client_list()) == 1
-
-    running(test)
+async def test_a_client_that_is_cancelled_while_it_greets_connects_again(server, rounds):
+    client = server.client()
+    await client.ping()
+    await server.reset()
+    task = asyncio.ensure_future(client.set("k", "v"))
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    assert await client.echo("mine") == b"mine"
+    assert len(await client.client_list()) == 1
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_restart_closes_it(crash):
-    async def test(server):
-        client = server.client()
-        await client.ping()
-        await server.reset()
-        await server.restart(crash=crash)
-        assert await client.ping()
-        await server.reset()
-        assert await client.ping()
-
-    running(test)
+async def test_a_restart_closes_it(server, crash):
+    client = server.client()
+    await client.ping()
+    await server.reset()
+    await server.restart(crash=crash)
+    assert await client.ping()
+    await server.reset()
+    assert await client.ping()
 
 
-def test_a_connection_in_use_is_cut():
-    async def test(server):
-        client = server.client(socket_timeout=None)
-        waiting = asyncio.ensure_future(client.blpop("q", 0))
-        other = server.client()
-        while not (await other.info("clients"))["blocked_clients"]:
-            await asyncio.sleep(0)
-        await server.reset()
-        with pytest.raises(redis.ConnectionError):
-            await waiting
-        assert len(await client.client_list()) == 1
-
-    running(test)
+async def test_a_connection_in_use_is_cut(server):
+    client = server.client(socket_timeout=None)
+    waiting = asyncio.ensure_future(client.blpop("q", 0))
+    other = server.client()
+    while not (await other.info("clients"))["blocked_clients"]:
+        await asyncio.sleep(0)
+    await server.reset()
+    with pytest.raises(redis.ConnectionError):
+        await waiting
+    assert len(await client.client_list()) == 1
 
 
 async def connect_as_usual(connection: Any) -> None:
@@ -279,61 +258,45 @@ async def connect_as_usual(connection: Any) -> None:
     ],
     ids=lambda each: next(iter(each)),
 )
-def test_a_client_whose_connection_does_more_connects_again(options):
-    async def test(server):
-        assert not await keeps(server, **options)
-
-    running(test)
+async def test_a_client_whose_connection_does_more_connects_again(server, options):
+    assert not await keeps(server, **options)
 
 
-def test_a_server_without_client_setinfo_keeps_it():
-    async def test(server):
+async def test_a_server_without_client_setinfo_keeps_it():
+    async with LoopServer(compat_version="7.0") as server:
         assert await keeps(server)
 
-    running(test, compat_version="7.0")
+
+async def test_a_client_of_a_closed_connection_connects_again(server):
+    client = server.client()
+    await client.ping()
+    await server.reset()
+    await client.connection_pool.disconnect()
+    assert await client.ping()
+    assert len(await client.client_list()) == 1
+    assert not server._server.clients.dormant
 
 
-def test_a_client_of_a_closed_connection_connects_again():
-    async def test(server):
-        client = server.client()
-        await client.ping()
+async def test_a_subscriber_hears_its_messages_after_a_reset(server):
+    client = server.client()
+    for _ in range(3):
+        async with client.pubsub() as subscriber:
+            await subscriber.subscribe("c")
+            assert (await subscriber.get_message(timeout=WAIT))["type"] == "subscribe"
+            await client.publish("c", "m")
+            assert (await subscriber.get_message(timeout=WAIT))["data"] == b"m"
         await server.reset()
-        await client.connection_pool.disconnect()
-        assert await client.ping()
-        assert len(await client.client_list()) == 1
-        assert not server._server.clients.dormant
-
-    running(test)
+        assert await client.pubsub_channels() == []
 
 
-def test_a_subscriber_hears_its_messages_after_a_reset():
-    async def test(server):
-        client = server.client()
-        for _ in range(3):
-            async with client.pubsub() as subscriber:
-                await subscriber.subscribe("c")
-                assert (await subscriber.get_message(timeout=WAIT))["type"] == "subscribe"
-                await client.publish("c", "m")
-                assert (await subscriber.get_message(timeout=WAIT))["data"] == b"m"
-            await server.reset()
-            assert await client.pubsub_channels() == []
-
-    running(test)
+async def test_by_tcp_it_connects_again(server):
+    assert not await keeps(server, connection_class=redis.asyncio.Connection)
 
 
-def test_by_tcp_it_connects_again():
-    async def test(server):
-        assert not await keeps(server, connection_class=redis.asyncio.Connection)
-
-    running(test)
-
-
-def test_seeds_and_snapshots_are_there_after_a_reset():
-    async def test(server):
+async def test_seeds_and_snapshots_are_there_after_a_reset():
+    async with LoopServer(seed={"k": "seed"}) as server:
         client = server.client()
         for _ in range(3):
             assert await client.get("k") == b"seed"
             await client.set("k", "other")
             await server.reset()
-
-    running(test, seed={"k": "seed"})
