@@ -32,17 +32,8 @@ _LONG = 0.1  # seconds of a fixture that --durations should show
 @pytest.fixture(scope="session")
 def running() -> Iterator[Callable[[str], ServerProcess]]:
     """`running(kind)` starts that kind at its first use; a missing binary ends each test that asks."""
-    started: dict[str, ServerProcess] = {}
-
-    def get(kind: str) -> ServerProcess:
-        servers.require_binary(kind.partition("-")[0])
-        if kind not in started:
-            started[kind] = servers.start_server(kind)
-        return started[kind]
-
-    yield get
-    for server in started.values():
-        server.discard()
+    with servers.on_demand(servers.start_server) as get:
+        yield get
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Servers, consoles and the browser for the tests of the console."""
 
+from contextlib import contextmanager
+
 import pytest
 import redis
 from playwright.sync_api import expect, sync_playwright
@@ -20,23 +22,22 @@ def browser():
         started.close()
 
 
+@contextmanager
+def served(kind):
+    """A server and its console."""
+    flags = ("--enable-debug-command", "local") if kind == "rillet" else ()
+    writes = () if kind == "rillet" else ("--allow-writes",)
+    with (
+        servers.start_server(kind, *flags) as server,
+        ConsoleProcess(f"redis://127.0.0.1:{server.port}", *writes) as console,
+    ):
+        yield server, console
+
+
 @pytest.fixture(scope="module")
 def consoles():
-    """A server of its own and a console for each kind, started at the first use."""
-    started = {}
-
-    def get(kind):
-        if kind not in started:
-            flags = ("--enable-debug-command", "local") if kind == "rillet" else ()
-            server = servers.start_server(kind, *flags)
-            writes = () if kind == "rillet" else ("--allow-writes",)
-            started[kind] = (server, ConsoleProcess(f"redis://127.0.0.1:{server.port}", *writes))
-        return started[kind]
-
-    yield get
-    for server, console in started.values():
-        console.stop()
-        server.discard()
+    with servers.on_demand(served) as get:
+        yield get
 
 
 @pytest.fixture(params=KINDS)

@@ -127,11 +127,8 @@ def look_closer(outcome: Outcome, seed: int, run: Run, found: Difference, compar
 
 def replay(file: Path, mine: str) -> int:
     """Play a story as `describe` printed it; returns 1 if it still differs."""
-    comparison = Crossed(mine, *JUDGES[mine])
-    try:
+    with Crossed(mine, *JUDGES[mine]) as comparison:
         found = comparison.first_difference(read_story(file.read_text()))
-    finally:
-        comparison.close()
     print(found or "nothing differs")
     return 1 if found else 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby, zip_longest
 from operator import and_, or_
-from typing import Any
+from typing import Any, Self
 
 from differential.about_servers import changed_settings, filled, payloads, reset
 from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING, Run, Words
@@ -346,6 +346,12 @@ class Comparison:
                 for at, value in enumerate(known[0][name] + known[1][name])
             }
         self.followed: Counter[tuple[str, str]] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for each in (self.mine, *self.reals):

@@ -33,15 +33,12 @@ COMPARED = [mine for mine, judges in JUDGES.items() if compared(*judges) == list
 
 
 def compare(mine, seeds, family=None):
-    comparison = Comparison(mine, *JUDGES[mine])
-    try:
+    with Comparison(mine, *compared(*JUDGES[mine])) as comparison:
         for seed in seeds:
             run = Maker(seed, VERSIONS[mine], family, newer_options=len(JUDGES[mine]) == 1).run(SIZE)
             first = comparison.first_difference(run)
             if first is not None:
                 pytest.fail(f"seed {seed}\n{describe(*comparison.shrink(run, first))}", pytrace=False)
-    finally:
-        comparison.close()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -54,6 +51,10 @@ def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
 @pytest.mark.parametrize("mine", COMPARED)
 def test_random_commands_of_one_type_leave_the_same_as_on_the_real_server(mine, family):
     compare(mine, range(RUNS), family)
+
+
+def test_random_stream_commands_leave_as_7_2_what_they_leave_on_the_versions_before_and_after_it():
+    compare("rillet-7.2", range(RUNS), "stream")
 
 
 def test_a_seed_makes_the_same_run_again():
@@ -106,7 +107,6 @@ def test_commands_about_the_server_are_played_with_words_that_mean_something():
 
 
 def test_messages_to_subscribers_of_both_protocols_and_closed_connections_are_compared():
-    comparison = Comparison("rillet", "redis810")
     run = [
         (0, ["SUBSCRIBE", "ch1", "ch2"]),
         (1, ["PSUBSCRIBE", "ch*", "*1"]),
@@ -116,11 +116,9 @@ def test_messages_to_subscribers_of_both_protocols_and_closed_connections_are_co
         (2, ["CLIENT", "KILL", "ID", "{id0}"]),
         (0, ["PING"]),
     ]
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         assert comparison.first_difference(run) is None
         seen = comparison.mine.play(run)
-    finally:
-        comparison.close()
     assert seen.messages == [
         '0: *[$"message" $"ch1" $"hello"]',
         "0: closed",
@@ -132,17 +130,13 @@ def test_messages_to_subscribers_of_both_protocols_and_closed_connections_are_co
 
 
 def test_runs_leave_out_what_differs_on_purpose_behind_an_earlier_command():
-    comparison = Comparison("rillet", "redis810")
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         # In these runs of a million commands OBJECT FREQ followed CONFIG SET, and DEBUG RELOAD an expired key or an XDEL.
         for seed in (461132905, 461133915, 461136674):
             assert comparison.first_difference(Maker(seed).run(120)) is None
-    finally:
-        comparison.close()
 
 
 def test_a_run_leaves_no_users_functions_or_settings_to_the_next():
-    comparison = Comparison("rillet", "redis810")
     run = [
         (0, ["ACL", "SETUSER", "u1", "on"]),
         (0, ["CONFIG", "SET", "hash-max-listpack-entries", "2"]),
@@ -155,13 +149,11 @@ def test_a_run_leaves_no_users_functions_or_settings_to_the_next():
         (0, ["CONFIG", "GET", "hash-max-listpack-entries"]),
         (0, ["FUNCTION", "LIST"]),
     ]
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         for each in (run, after):
             assert comparison.first_difference(each) is None
         assert str(comparison.mine.play(run).replies[-1]) == '*[$"f" $"v" $"g" $"1"]'
         left = [str(reply) for reply in comparison.mine.play(after).replies]
-    finally:
-        comparison.close()
     assert left == ['*[$"default"]', '*[$"hash-max-listpack-entries" $"512"]', "*[]"]
 
 
@@ -193,8 +185,7 @@ def test_a_client_stays_blocked_where_no_time_ends_its_wait(command, forever):
 
 
 def test_a_blocked_client_is_served_while_others_go_on():
-    comparison = Comparison("rillet", "redis810")
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         run = [
             (1, ["BLPOP", "l9", "0"]),
             (2, ["BRPOP", "l9", "0"]),
@@ -203,8 +194,6 @@ def test_a_blocked_client_is_served_while_others_go_on():
         ]
         assert comparison.first_difference(run) is None
         replies = [str(reply) for reply in comparison.mine.play(run).replies]
-    finally:
-        comparison.close()
     assert replies == ['*[$"l9" $"a"]', "null*", ":1", ":0"]
 
 
@@ -332,7 +321,6 @@ def test_a_message_does_not_show_the_id_of_the_client_that_it_names():
 
 
 def test_references_to_entries_that_are_gone_are_removed_from_file_and_replicas_too():
-    comparison = Comparison("rillet", "redis810")
     run = [
         (0, line.split())
         for line in (
@@ -344,21 +332,16 @@ def test_references_to_entries_that_are_gone_are_removed_from_file_and_replicas_
             "XPENDING s g",
         )
     ]
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         assert comparison.first_difference(run) is None
         assert EFFECT in comparison.mine.play(run).effects
         assert EFFECT not in comparison.reals[0].play(run).effects  # else: no purpose any more
-    finally:
-        comparison.close()
 
 
 def test_effects_before_a_loadaof_in_a_transaction_are_lost_in_memory_and_file():
-    comparison = Comparison("rillet", "redis810")
     run = [(0, words.split()) for words in ("MULTI", "SET b 2", "DEBUG LOADAOF", "SET c 3", "EXEC", "KEYS *")]
-    try:
+    with Comparison("rillet", "redis810") as comparison:
         ours, theirs = comparison.mine.play(run), comparison.reals[0].play(run)
-    finally:
-        comparison.close()
     assert [str(reply) for reply in ours.replies] == [str(reply) for reply in theirs.replies]
     assert str(ours.replies[-1]) == '*[$"c"]'
     assert ours.effects == [b"SET c 3"]

@@ -21,24 +21,18 @@ STORIES = 40
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
 def test_stories_that_cross_features_leave_the_same_as_on_the_real_server(mine, real):
-    comparison = Crossed(mine, real)
-    try:
+    with Crossed(mine, real) as comparison:
         for seed in range(STORIES):
             run = Story(seed, VERSIONS[mine]).run(SIZE)
             first = comparison.first_difference(run)
             if first is not None and comparison.first_difference(run) is not None:
                 pytest.fail(f"seed {seed}\n{describe(*comparison.shrink(run, first))}", pytrace=False)
-    finally:
-        comparison.close()
 
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
 def test_what_once_differed_is_as_on_the_real_server(mine, real):
-    comparison = Crossed(mine, real)
-    try:
+    with Crossed(mine, real) as comparison:
         found = {name: comparison.first_difference(story) for name, story in KNOWN.items()}
-    finally:
-        comparison.close()
     wrong = [f"{name}\n{describe(KNOWN[name], each)}" for name, each in found.items() if each is not None]
     assert not wrong, "\n".join(wrong)
 
@@ -55,17 +49,14 @@ def test_every_line_of_a_theme_is_played(theme):
 
 
 def test_a_difference_is_shrunk_to_few_commands_and_connections_and_can_be_played_again(tmp_path, capsys):
-    comparison = Crossed("rillet-7.0", "redis810")
     run = [
         *((number % CONNECTIONS, ["SET", "k", str(number)]) for number in range(20)),
         (2, ["EVAL", "return 1\n", "0"]),
         (3, ["HSETEX", "h", "FIELDS", "1", "f", "v"]),
         (LOOKING, ["KEYS", "*"]),
     ]
-    try:
+    with Crossed("rillet-7.0", "redis810") as comparison:
         shrunk, found = comparison.shrink(run, comparison.first_difference(run))
-    finally:
-        comparison.close()
     assert shrunk == [(0, ["HSETEX", "h", "FIELDS", "1", "f", "v"])]
     assert found.real.startswith("0< :1")
     story = tmp_path / "story"

@@ -7,7 +7,7 @@ from differential.judge import CASES, NEWER
 from differential.pairs import PAIRS
 from support.aof import flags_for
 from support.script import Player
-from support.servers import start_server
+from support.servers import on_demand, start_server
 from support.wire import encode_command
 
 # What ran before the error stays: the commands of a transaction, and those of a script.
@@ -46,16 +46,8 @@ class Watcher(Player):
 @pytest.fixture(scope="module")
 def logging():
     """`logging(kind)` is a server of that kind with an append-only file."""
-    started = {}
-
-    def get(kind):
-        if kind not in started:
-            started[kind] = start_server(kind, *flags_for(kind), "--enable-debug-command", "yes")
-        return started[kind]
-
-    yield get
-    for server in started.values():
-        server.discard()
+    with on_demand(lambda kind: start_server(kind, *flags_for(kind), "--enable-debug-command", "yes")) as get:
+        yield get
 
 
 @pytest.mark.parametrize("kind", [mine for mine, _ in PAIRS])

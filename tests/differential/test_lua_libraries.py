@@ -8,8 +8,8 @@ import random
 
 import pytest
 from differential.pairs import PAIRS
-from differential.strategies.commands import FUZZ
 
+FUZZ = int(os.environ.get("RILLET_FUZZ", "1"))
 CALLS = 3_000
 SEED = int(os.environ.get("RILLET_SEED", "1"))
 SHOW = """local function show(v, depth)

@@ -1,13 +1,14 @@
 """What each line of a script moves besides its reply: keyspace events, changes since the last save, hits and misses."""
 
 import re
+from contextlib import contextmanager
 from itertools import groupby
 
 import pytest
 from differential.judge import CASES, NEWER
 from differential.pairs import PAIRS
 from support.script import IMPATIENCE, NO_REPLY, Player
-from support.servers import start_server
+from support.servers import on_demand, start_server
 from support.wire import Wire, encode_command
 
 # Every event, also those of new and missing keys.
@@ -76,21 +77,19 @@ def moves(port, case):
     return out
 
 
+@contextmanager
+def start_lazy(kind):
+    """A server whose keys expire only when a command meets them."""
+    with start_server(kind, "--enable-debug-command", "yes") as server:
+        with server.wire() as wire:
+            wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        yield server
+
+
 @pytest.fixture(scope="module")
 def lazy():
-    """`lazy(kind)` is a server of that kind whose keys expire only when a command meets them."""
-    started = {}
-
-    def get(kind):
-        if kind not in started:
-            started[kind] = start_server(kind, "--enable-debug-command", "yes")
-            with started[kind].wire() as wire:
-                wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-        return started[kind]
-
-    yield get
-    for server in started.values():
-        server.discard()
+    with on_demand(start_lazy) as get:
+        yield get
 
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)

@@ -1,30 +1,17 @@
-"""What commands leave in the append-only file, against real servers; and AOF folders that change hands."""
+"""What commands leave in the append-only file, against real servers."""
 
 import re
-import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
-from pathlib import Path
 
 import pytest
-from differential.as_redis_8 import full_in_redis_8, without_setid_of_reads, without_tree
 from differential.judge import CASES, NEWER
-from differential.pairs import NEWEST, PAIRS
-from differential.strategies.commands import (
-    NODE_ENTRIES,
-    STREAMS,
-    Command,
-    fuzz_settings,
-    masks_of,
-    runs,
-)
-from hypothesis import Phase, given
-from hypothesis import strategies as st
-from support.aof import FOLDER, AofTail, Words, aof_files, flags_for, read_commands
+from differential.pairs import PAIRS
+from support.aof import AofTail, Words, aof_files, flags_for, read_commands
 from support.masks import Masks
 from support.script import IMPATIENCE, NO_REPLY, Case, Player, Step
-from support.servers import ServerProcess, require_binary, start_server
-from support.wire import Node, Wire
+from support.servers import ServerProcess, on_demand, start_server
 
 # Times of this century, in milliseconds; what a command says itself (TIME 5) is compared as it is.
 NOW = re.compile(rb"1[5-9]\d{11}")
@@ -36,11 +23,11 @@ SCRIPTS = [case for case in CASES + NEWER if case.file not in NOT_ABOUT_DATA]
 class Logged:
     """A server with an AOF, and what it has appended. Keys expire only when a command meets them."""
 
-    def __init__(self, kind: str) -> None:
-        self.server = start_server(kind, *flags_for(kind), "--enable-debug-command", "yes")
-        with self.server.wire() as wire:
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        with server.wire() as wire:
             assert wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0").value == b"OK"
-        self.tail = AofTail(self.server)
+        self.tail = AofTail(server)
 
     def effects(self, masks: Masks) -> list[bytes]:
         """The commands appended since the last look, times and automatic ids masked; SELECT left out."""
@@ -57,20 +44,16 @@ def mask_word(word: bytes, masks: Masks) -> bytes:
     return b"<ms>" if NOW.fullmatch(word) else word
 
 
+@contextmanager
+def start_logged(kind: str) -> Iterator[Logged]:
+    with start_server(kind, *flags_for(kind), "--enable-debug-command", "yes") as server:
+        yield Logged(server)
+
+
 @pytest.fixture(scope="session")
 def logged():
-    """`logged(kind)`: a server of that kind with an AOF, for the whole session."""
-    started = {}
-
-    def get(kind: str) -> Logged:
-        require_binary(kind.partition("-")[0])
-        if kind not in started:
-            started[kind] = Logged(kind)
-        return started[kind]
-
-    yield get
-    for one in started.values():
-        one.server.discard()
+    with on_demand(start_logged) as get:
+        yield get
 
 
 def play_script(logged: Logged, case: Case) -> list[tuple[Step, list[bytes]]]:
@@ -160,151 +143,6 @@ def test_a_script_is_propagated_as_by_the_real_server(logged, case, mine, real):
         ],
         real,
     )
-
-
-def play_run(logged: Logged, run: list[Command]) -> list[list[bytes]]:
-    with logged.server.wire() as wire:
-        wire.call("FLUSHALL")
-        wire.call("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
-        logged.tail.take()
-        masks = Masks()
-        out = []
-        for command in run:
-            wire.call(*command)
-            out.append(logged.effects(masks))
-        return out
-
-
-def numbered(
-    run: list[Command], mine: list[list[bytes]], real: list[list[bytes]]
-) -> list[tuple[str, list[bytes], list[bytes]]]:
-    texts = [f"{at}: {' '.join(command)}" for at, command in enumerate(run)]
-    return list(zip(texts, mine, real, strict=True))
-
-
-@pytest.mark.parametrize(("mine", "real"), PAIRS)
-def test_a_run_is_propagated_as_by_the_real_server(logged, mine, real):
-    @fuzz_settings(50)
-    @given(run=runs(30))
-    def check(run):
-        wanted, got = (play_run(logged(kind), run) for kind in (real, mine))
-        compare(numbered(run, got, wanted), real)
-
-    check()
-
-
-@fuzz_settings(30)
-@given(run=runs(30))
-def test_a_run_is_propagated_as_7_2_as_by_valkey_but_for_setid(valkey, logged, run):
-    # XGROUP SETID after each read came with 7.4, and Valkey took it over.
-    real, mine = (
-        [without_setid_of_reads(effects) for effects in play_run(logged(kind), run)]
-        for kind in ("valkey", "rillet-7.2")
-    )
-    compare(numbered(run, mine, real), "valkey")
-
-
-# Folders that change hands.
-
-
-def play_databases(wire: Wire, generated: list[list[Command]]) -> None:
-    """Each run in a database of its own."""
-    for number, run in enumerate(generated):
-        wire.call("SELECT", number)
-        for command in run:
-            wire.call(*command)
-
-
-def looks(wire: Wire, databases: int) -> dict[str, Node]:
-    """Everything to be seen of the streams; delivery times are in the AOF, so they are not masked."""
-    out = {}
-    masks = Masks()
-    for number in range(databases):
-        wire.call("SELECT", number)
-        for key in STREAMS:
-            full: Command = ["XINFO", "STREAM", key, "FULL", "COUNT", "0"]
-            seen_by_the_loader = [mask for mask in masks_of(full) if mask.endswith("-time")]
-            commands: list[Command] = [full, ["XRANGE", key, "-", "+"], ["TYPE", key], ["PEXPIRETIME", key]]
-            commands += [["XPENDING", key, group] for group in ("g", "h")]
-            commands += [["XPENDING", key, group, "-", "+", "100"] for group in ("g", "h")]
-            for command in commands:
-                reply = wire.call(*command)
-                chosen = seen_by_the_loader if command is full else masks_of(command)
-                out[f"{number}: {' '.join(command)}"] = masks.apply(reply, chosen)
-    return out
-
-
-def load(kind: str, folder: Path) -> ServerProcess:
-    """A fresh server of a kind that starts on a copy of an AOF folder."""
-    require_binary(kind.partition("-")[0])
-    import tempfile
-    from pathlib import Path as RealPath
-
-    directory = RealPath(tempfile.mkdtemp(prefix=f"rillet-load-{kind}-"))
-    shutil.copytree(folder, directory / FOLDER)
-    server = start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES, folder=directory)
-    server._own_folder = True
-    return server
-
-
-def like(kind: str) -> str:
-    """The Rillet whose XINFO has the fields of a real server's."""
-    return NEWEST if kind == "redis810" else "rillet-8.0"
-
-
-def agree(kind: str, real: dict[str, Node], mine: dict[str, Node]) -> None:
-    for look, wanted in real.items():
-        is_full = " FULL" in look
-        if is_full and kind == "redis7":
-            continue  # 7.0 knows neither active-time nor the newer lags
-        expected = full_in_redis_8(wanted) if is_full and kind == "valkey" else wanted
-        if is_full and kind == "redis810":
-            assert str(without_tree(mine[look])) == str(without_tree(expected)), f"{look} as loaded by {kind}"
-            continue
-        assert str(mine[look]) == str(expected), f"{look} as loaded by {kind}"
-
-
-@fuzz_settings(3, phases=[Phase.explicit, Phase.generate])
-@given(generated=st.lists(runs(20), min_size=8, max_size=16))
-def test_every_server_reads_what_rillet_wrote(redis7, valkey, generated):
-    with ExitStack() as stack:
-        writer = stack.enter_context(
-            start_server("rillet", *flags_for("rillet"), "--stream-node-max-entries", NODE_ENTRIES)
-        )
-        with writer.wire() as wire:
-            play_databases(wire, generated)
-            written = looks(wire, len(generated))
-        writer.stop()
-        seen = {}
-        for kind in (NEWEST, "rillet-8.0", "redis810", "redis7", "valkey"):
-            reader = stack.enter_context(load(kind, writer.dir / FOLDER))
-            with reader.wire() as wire:
-                seen[kind] = looks(wire, len(generated))
-    for kind in ("redis810", "redis7", "valkey"):
-        agree(kind, seen[kind], seen[like(kind)])
-    # What was there before the restart is there again: entries, owners, counters.
-    for look, before in written.items():
-        if "XRANGE" in look or "TYPE" in look or ("XPENDING" in look and "100" not in look):
-            assert str(seen[NEWEST][look]) == str(before), look
-
-
-@fuzz_settings(2, phases=[Phase.explicit, Phase.generate])
-@given(generated=st.lists(runs(20), min_size=8, max_size=16))
-@pytest.mark.parametrize("kind", ["redis810", "redis7", "valkey"])
-def test_rillet_reads_what_a_real_server_wrote(redis7, valkey, kind, generated):
-    with ExitStack() as stack:
-        writer = stack.enter_context(
-            start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES)
-        )
-        with writer.wire() as wire:
-            play_databases(wire, generated)
-        writer.stop()
-        seen = {}
-        for reader_kind in (like(kind), kind):
-            reader = stack.enter_context(load(reader_kind, writer.dir / FOLDER))
-            with reader.wire() as wire:
-                seen[reader_kind] = looks(wire, len(generated))
-    agree(kind, seen[kind], seen[like(kind)])
 
 
 def test_a_rewritten_file_holds_what_a_real_server_writes(logged):

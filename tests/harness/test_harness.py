@@ -3,7 +3,6 @@
 from unittest.mock import Mock
 
 import pytest
-from differential.as_redis_8 import full_in_redis_8, without_setid_of_reads
 from differential.judge import judge
 from differential.on_purpose import Purpose
 from hypothesis import given
@@ -158,40 +157,3 @@ def test_an_impatient_player_waits_for_a_late_reply_but_not_for_a_blocked_client
 
 def test_annotations_of_an_aof_are_skipped():
     assert read_commands(b"#TS:5\r\n" + encode_command("SET", "k", "v")) == [[b"SET", b"k", b"v"]]
-
-
-def test_only_the_setid_of_a_read_is_taken_away():
-    claim = b"XCLAIM s g a 0 1-0 TIME <ms> RETRYCOUNT 1 FORCE JUSTID LASTID 1-0"
-    assert without_setid_of_reads([b"MULTI", claim, b"XGROUP SETID s g 1-0 ENTRIESREAD 1", b"EXEC"]) == [
-        claim
-    ]
-    assert without_setid_of_reads([b"XGROUP SETID s g 1-0"]) == [b"XGROUP SETID s g 1-0"]
-    other = [b"MULTI", claim, b"XGROUP SETID s h 1-0 ENTRIESREAD 1", b"EXEC"]
-    assert len(without_setid_of_reads(other)) == 4
-
-
-def test_the_lag_of_redis_8_replaces_that_of_valkey():
-    # Two entries, the group before the first: the lag is the length, whatever the counter says.
-    def text(value: str) -> bytes:
-        return b"$%d\r\n%s\r\n" % (len(value), value.encode())
-
-    group = (
-        b"*6\r\n"
-        + text("last-delivered-id")
-        + text("0-0")
-        + text("entries-read")
-        + b":500\r\n"
-        + text("lag")
-        + b":-498\r\n"
-    )
-    stream = b"*12\r\n" + b"".join(
-        [
-            text("length") + b":2\r\n",
-            text("entries-added") + b":2\r\n",
-            text("last-generated-id") + text("2-0"),
-            text("recorded-first-entry-id") + text("1-0"),
-            text("max-deleted-entry-id") + text("0-0"),
-            text("groups") + b"*1\r\n" + group,
-        ]
-    )
-    assert '$"lag" :2]' in str(full_in_redis_8(node(stream)))

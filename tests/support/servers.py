@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import pytest
 from support import needs
@@ -18,6 +20,7 @@ from support.forked import ForkedServer
 from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
 
+Started = TypeVar("Started")
 KINDS = ("rillet", "redis810", "redis7", "valkey")
 # Real servers that tests/peers.sh builds, and the version of each.
 BUILT = {"redis810": "8.10.2", "redis86": "8.6.2", "redis82": "8.2.3"}
@@ -99,6 +102,7 @@ class ServerProcess:
         # "rillet-7.0" is Rillet that answers as Redis 7.0.
         self.kind, _, version = kind.partition("-")
         self.flags = (*("--compat-version", version), *map(str, flags)) if version else tuple(map(str, flags))
+        self._binary = require_binary(self.kind)
         self._own_folder = folder is None
         self.dir = folder if folder is not None else Path(tempfile.mkdtemp(prefix=f"rillet-{kind}-"))
         self.port = 0
@@ -117,12 +121,11 @@ class ServerProcess:
 
     def start(self, port: int | None = None) -> None:
         """Start (again), on a port of its choice, or on this one, where another process may not have taken it."""
-        binary = require_binary(self.kind)
         for _ in range(5):
             self.port = port or free_port()
             place = ("--port", str(self.port), "--dir", str(self.dir), "--bind", "127.0.0.1")
             habits = QUIET if self.kind == "rillet" else QUIET + WRITTEN_AT_ONCE
-            words = [str(binary), *place, *habits, *self.flags]
+            words = [str(self._binary), *place, *habits, *self.flags]
             if self.kind == "rillet":
                 self._process = ForkedServer(words, self._log)
             else:
@@ -194,6 +197,15 @@ class ServerProcess:
 def start_server(kind: str, *flags: str | int, folder: Path | None = None) -> ServerProcess:
     """Start `kind` (rillet, redis7, redis810, valkey …) with redis-server's flags; use it in a `with`."""
     return ServerProcess(kind, *flags, folder=folder)
+
+
+@contextlib.contextmanager
+def on_demand(
+    start: Callable[[str], AbstractContextManager[Started]],
+) -> Iterator[Callable[[str], Started]]:
+    """A function that starts a server of a kind, or what has one, at its first use; all end with the block."""
+    with contextlib.ExitStack() as stack:
+        yield cache(lambda kind: stack.enter_context(start(kind)))
 
 
 @contextlib.contextmanager

@@ -1,62 +1,48 @@
-"""Generated runs of commands on a master: its replicas must see the same, whatever they are and when they came."""
+"""Random commands on a master: its replicas must see the same, whatever they are and when they came."""
 
+import random
 from contextlib import ExitStack
 
 import pytest
-from differential.strategies.commands import (
-    NODE_ENTRIES,
-    fuzz_settings,
-    line,
-    one_of,
-    runs,
-    with_explicit_consumers,
-)
-from hypothesis import given
-from hypothesis import strategies as st
+from differential.anything import BEGINNING, Maker, Words
 from support.deployments.replication import Proxy, call, follow, in_step, info, picture, play, start
+from support.thorough import examples
 
-LATER = "33177117420123"
-MORE = st.one_of(
-    line("SELECT", one_of("0", "0", "1")),
-    line("SET", one_of("string", "number"), one_of("1", "2", "x")),
-    line("SET", "string", "x", "PXAT", one_of(LATER, "5")),
-    line("SET", "number", "3", "EX", "100000"),
-    line("APPEND", "string", "y"),
-    line("INCR", "number"),
-    line("INCRBYFLOAT", "number", "1.5"),
-    line("GETEX", "string", one_of("PERSIST", "EX"), "PERSIST").map(
-        lambda words: words[:3] if words[2] == "PERSIST" else [*words[:3], "1000"]
-    ),
-    line("EXPIRE", one_of("string", "s", "t"), one_of("-1", "100000")),
-    line("RENAME", "string", "number"),
-    line("MOVE", one_of("s", "string"), one_of("0", "1")),
-    line("SWAPDB", "0", "1"),
-    line("FLUSHDB"),
-    line("XADD", one_of("s", "t"), "*", "f", "v"),
-    line("XADD", one_of("s", "t"), "NOMKSTREAM", "MAXLEN", "~", "3", "*", "f", "v"),
-)
+# The keys that a picture shows.
+NAMES = {"s2": "t", "k": "string", "k2": "string", "n": "number"}
+DATABASES = [["SELECT", "0"], ["SELECT", "1"], ["SWAPDB", "0", "1"], ["FLUSHDB"]]
+SIZE = 60
+CUTS = [0, 0, 0, 1, 7, 100, 1000]
 
 
-def is_replicated(command: list[str]) -> bool:
-    """Reading the history again changes times and counts of pending entries without an effect."""
-    return command[0] != "XREADGROUP" or command[-1] == ">"
+def replicated(words: Words) -> list[Words]:
+    """A command as all that it does is propagated.
 
-
-@st.composite
-def mixed_runs(draw) -> list[list[str]]:
-    """A run on streams with other commands in between; transactions stay whole.
-
-    Consumers are made before they read or claim: before 8.4 one that got nothing is not propagated.
+    Reading the history again changes times and counts of pending entries without an effect. Consumers are made before they
+    read or claim: before 8.4 one that got nothing is not propagated.
     """
-    out, inside = [], False
-    for command in draw(runs(30)):
-        if not is_replicated(command):
-            continue
-        out.append(command)
-        inside = command[0] == "MULTI" or (inside and command[0] != "EXEC")
-        if not inside and draw(st.integers(0, 3)) == 0:
-            out.append(draw(MORE))
-    return with_explicit_consumers(out)
+    name, consumed = words[0].upper(), []
+    at = next((at for at, word in enumerate(words) if word.upper() == "STREAMS"), len(words)) + 1
+    if name == "XREADGROUP":
+        keys = words[at : at + len(words[at:]) // 2]
+        words = [*words[: at + len(keys)], *[">"] * len(keys)]
+        consumed = [[key, *words[2:4]] for key in keys]
+    elif name in {"XCLAIM", "XAUTOCLAIM"}:
+        consumed = [words[1:4]]
+    return [*(["XGROUP", "CREATECONSUMER", *each] for each in consumed), words]
+
+
+def mixed_run(seed: int) -> list[Words]:
+    """Commands on streams with others in between."""
+    chance = random.Random(seed)
+    families = ("stream", "stream", "string", "generic")
+    makers = [Maker(seed, "7.0", family, newer_options=False) for family in families]
+    run = [each for words in BEGINNING for each in replicated(words)]
+    while len(run) < SIZE:
+        words = chance.choice(makers).command() if chance.random() < 0.95 else chance.choice(DATABASES)
+        if "BLOCK" not in map(str.upper, words):
+            run += replicated(words)
+    return [[NAMES.get(word, word) for word in words] for words in (*run, ["EXEC"])]
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +57,16 @@ def trio():
         yield master, replicas, proxies
 
 
-@fuzz_settings(80)
-@given(run=mixed_runs(), cuts=st.lists(st.sampled_from([0, 0, 0, 1, 7, 100, 1000]), min_size=2, max_size=2))
-def test_real_servers_that_follow_rillet_see_the_same(trio, run, cuts):
+@pytest.mark.parametrize("seed", range(examples(80)))
+def test_real_servers_that_follow_rillet_see_the_same(trio, seed):
     master, replicas, proxies = trio
-    for proxy, cut in zip(proxies, cuts, strict=True):
-        proxy.cut_in = cut or None
+    chance = random.Random(seed)
+    for proxy in proxies:
+        proxy.cut_in = chance.choice(CUTS) or None
     with master.wire() as wire:
-        wire.call("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
+        wire.call("CONFIG", "SET", "stream-node-max-entries", 3)
         wire.call("FLUSHALL")
-        play(wire, run)
+        play(wire, mixed_run(seed))
         wire.call("SELECT", "0")
         for proxy in proxies:
             proxy.cut_in = None
@@ -113,15 +99,14 @@ def follower(request):
         yield master, replica, proxy
 
 
-@fuzz_settings(40)
-@given(run=mixed_runs(), cut=st.sampled_from([0, 0, 1, 7, 100, 1000]))
-def test_rillet_that_follows_sees_the_same(follower, run, cut):
+@pytest.mark.parametrize("seed", range(examples(40)))
+def test_rillet_that_follows_sees_the_same(follower, seed):
     master, replica, proxy = follower
-    proxy.cut_in = cut or None
+    proxy.cut_in = random.Random(seed).choice(CUTS) or None
     with master.wire() as wire:
-        wire.call("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
+        wire.call("CONFIG", "SET", "stream-node-max-entries", 3)
         wire.call("FLUSHALL")
-        play(wire, run)
+        play(wire, mixed_run(seed))
         wire.call("SELECT", "0")
         proxy.cut_in = None
     in_step(master, replica)
