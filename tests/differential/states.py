@@ -9,13 +9,13 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from differential.anything import BEGINNING, Maker
-from support.ports import free_port
 from support.servers import ServerProcess, start_server
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
@@ -137,154 +137,6 @@ def connected(server: ServerProcess, number: int) -> Iterator[list[Wire]]:
         yield [stack.enter_context(server.wire()) for _ in range(number)]
 
 
-# The states
-
-
-def plainly(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def queued(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines, [["MULTI"]])
-
-
-def subscribed(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines, [["SUBSCRIBE", "c"]])
-
-
-def without_password(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server:
-        fill(server)
-        with server.wire() as wire:
-            wire.call("CONFIG", "SET", "requirepass", "x")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def called(kind: str, lines: list[Words]) -> list[str]:
-    """By a script."""
-    with start_server(kind) as server:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            return ask(wires, [["EVAL", "return redis.pcall(unpack(ARGV))", "0", *words] for words in lines])
-
-
-def called_to_read(kind: str, lines: list[Words]) -> list[str]:
-    """By a script that must not write."""
-    body = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
-    with start_server(kind) as server:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            return ask(wires, [["EVAL", body, "0", *words] for words in lines])
-
-
-def _queue(wires: list[Wire], lines: list[Words]) -> None:
-    """Queue a command in each connection; AUTH goes by auth-at-exec."""
-    ask(wires, [["PING"] if words[0] == "auth" else words for words in lines], [["MULTI"]])
-
-
-def _follow_nobody(wire: Wire, serves: str) -> None:
-    wire.call("CONFIG", "SET", "replica-serve-stale-data", serves)
-    wire.call("REPLICAOF", "127.0.0.1", free_port())
-
-
-def on_replica(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        _follow_nobody(control, "yes")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def on_stale_replica(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        _follow_nobody(control, "no")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def queued_then_stale(kind: str, lines: list[Words]) -> list[str]:
-    """Queued on a master that is a stale replica when EXEC comes."""
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            _queue(wires, lines)
-            _follow_nobody(control, "no")
-            return ask(wires, [["EXEC"]] * len(lines))
-
-
-def queued_then_replica(kind: str, lines: list[Words]) -> list[str]:
-    """Queued on a master that is a replica when EXEC comes."""
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            _queue(wires, lines)
-            _follow_nobody(control, "yes")
-            return ask(wires, [["EXEC"]] * len(lines))
-
-
-def called_on_stale_replica(kind: str, lines: list[Words]) -> list[str]:
-    body = "#!lua flags=allow-stale\nreturn redis.pcall(unpack(ARGV))"
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        _follow_nobody(control, "no")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, [["EVAL", body, "0", *words] for words in lines])
-
-
-def on_writable_stale_replica(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind, "--replica-read-only", "no") as server, server.wire() as control:
-        fill(server)
-        _follow_nobody(control, "no")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def without_replicas(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        control.call("CONFIG", "SET", "min-replicas-to-write", "1")
-        with connected(server, len(lines)) as wires:
-            return ask(wires, lines)
-
-
-def in_pause(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            _be_accepted(wires)
-            control.call("CLIENT", "PAUSE", "10000000", "WRITE")
-            return _held(control, wires, lines)
-
-
-def in_pause_of_all(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            _be_accepted(wires)
-            control.call("CLIENT", "PAUSE", "10000000", "ALL")
-            return _held(control, wires, lines)
-
-
-def queued_in_pause(kind: str, lines: list[Words]) -> list[str]:
-    with start_server(kind) as server, server.wire() as control:
-        fill(server)
-        with connected(server, len(lines)) as wires:
-            _queue(wires, lines)
-            control.call("CLIENT", "PAUSE", "10000000", "WRITE")
-            return _held(control, wires, [["EXEC"]] * len(lines))
-
-
 def _be_accepted(wires: list[Wire]) -> None:
     """Wait until the server has taken all connections: what is sent on one that waits is not read yet."""
     for wire in wires:
@@ -305,6 +157,79 @@ def _held(control: Wire, wires: list[Wire], lines: list[Words]) -> list[str]:
         got = wire.pending()
         out.append(HELD if not got and not wire.is_over() else verdict(wire.read()) if got else "closed")
     return out
+
+
+# The states
+
+
+@dataclass(frozen=True)
+class State:
+    """What comes before the commands.
+
+    Attributes:
+        flags: of the server.
+        first: what another client sends before these connect.
+        each: what each client sends first.
+        script: calls the commands, or nothing does.
+        is_queued: the commands wait in MULTI for `then`, and EXEC is judged.
+        then: what the other client sends once these have connected. A pause holds some of their commands.
+    """
+
+    flags: tuple[str, ...] = ()
+    first: tuple[Words, ...] = ()
+    each: tuple[Words, ...] = ()
+    script: str = ""
+    is_queued: bool = False
+    then: tuple[Words, ...] = ()
+
+    def verdicts(self, kind: str, lines: list[Words]) -> list[str]:
+        with start_server(kind, *self.flags) as server, server.wire() as control:
+            fill(server)
+            for words in self.first:
+                control.call(*words)
+            with connected(server, len(lines)) as wires:
+                if self.script:
+                    lines = [["EVAL", self.script, "0", *words] for words in lines]
+                if self.is_queued:  # AUTH goes by auth-at-exec
+                    ask(wires, [["PING"] if words[0] == "auth" else words for words in lines], [["MULTI"]])
+                    lines = [["EXEC"]] * len(lines)
+                pauses = any("PAUSE" in words for words in self.then)
+                if pauses and not self.is_queued:
+                    _be_accepted(wires)
+                for words in self.then:
+                    control.call(*words)
+                return _held(control, wires, lines) if pauses else ask(wires, lines, list(self.each))
+
+
+def _follow_nobody(serves: str) -> tuple[Words, ...]:
+    return ["CONFIG", "SET", "replica-serve-stale-data", serves], ["REPLICAOF", "127.0.0.1", "1"]
+
+
+CALL = "return redis.pcall(unpack(ARGV))"
+PAUSE = ["CLIENT", "PAUSE", "10000000"]
+STATES: dict[str, Callable[[str, list[Words]], list[str]]] = {
+    name: state.verdicts
+    for name, state in {
+        "plainly": State(),
+        "queued": State(each=(["MULTI"],)),
+        "subscribed": State(each=(["SUBSCRIBE", "c"],)),
+        "without a password": State(first=(["CONFIG", "SET", "requirepass", "x"],)),
+        "called by a script": State(script=CALL),
+        "called by a script that must not write": State(script=f"#!lua flags=no-writes\n{CALL}"),
+        "on a replica": State(first=_follow_nobody("yes")),
+        "on a stale replica": State(first=_follow_nobody("no")),
+        "queued before it was a stale replica": State(is_queued=True, then=_follow_nobody("no")),
+        "queued before it was a replica": State(is_queued=True, then=_follow_nobody("yes")),
+        "called on a stale replica": State(
+            first=_follow_nobody("no"), script=f"#!lua flags=allow-stale\n{CALL}"
+        ),
+        "on a writable stale replica": State(("--replica-read-only", "no"), first=_follow_nobody("no")),
+        "without replicas": State(first=(["CONFIG", "SET", "min-replicas-to-write", "1"],)),
+        "in a pause": State(then=([*PAUSE, "WRITE"],)),
+        "in a pause of all": State(then=([*PAUSE, "ALL"],)),
+        "queued before a pause": State(is_queued=True, then=([*PAUSE, "WRITE"],)),
+    }.items()
+}
 
 
 def while_busy(kind: str, lines: list[Words]) -> list[str]:
@@ -372,8 +297,8 @@ def while_loading(kind: str, lines: list[Words]) -> list[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-STATES = [
-    plainly, queued, subscribed, without_password, called, called_to_read, on_replica, on_stale_replica, queued_then_stale,
-    queued_then_replica, called_on_stale_replica, on_writable_stale_replica, without_replicas, in_pause, in_pause_of_all, queued_in_pause,
-    while_busy, while_function_runs, while_loading,
-]  # fmt: skip
+STATES |= {
+    "while a script runs": while_busy,
+    "while a function runs": while_function_runs,
+    "while it loads": while_loading,
+}

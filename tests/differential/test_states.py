@@ -21,10 +21,10 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+@pytest.mark.parametrize("state", STATES)
 def test_commands_in_a_state_are_run_refused_or_held_as_the_real_server_does(state, mine, real):
     lines = commands("7.0" if real == "redis7" else "8.10")
-    got, wanted = at_once(lambda kind: state(kind, lines), (mine, real))
+    got, wanted = at_once(lambda kind: STATES[state](kind, lines), (mine, real))
     wrong = [
         f"{' '.join(words)!r}: {here}, real: {there}"
         for words, here, there in zip(lines, got, wanted, strict=True)
