@@ -45,19 +45,7 @@ RULES = [
     "allcommands", "nocommands", "reset", "clearselectors", "(~l* +@list)", "(+get ~k)", "(%R~h +hget", "()", "+@read|x",
     "sanitize-payload", "skip-sanitize-payload", "+acl", "+", "-", "x", "",
 ]  # fmt: skip
-COMMANDS = [
-    "GET",
-    "set",
-    "XADD",
-    "XREADGROUP",
-    "config",
-    "client|kill",
-    "EVAL",
-    "MSET",
-    "nosuch",
-    "sort",
-    "ZADD",
-]
+COMMANDS = "GET set XADD XREADGROUP config client|kill EVAL MSET nosuch sort ZADD".split()
 CATEGORIES = ["read", "write", "stream", "dangerous", "nosuch", "hash", ""]
 CHANNELS = ["ch1", "ch1", "ch2", "other", "u:1", ""]
 CHANNEL_PATTERNS = ["ch*", "*", "c[a-h]1", "", "u:?"]

@@ -65,40 +65,8 @@ HOSTILE_NUMBERS = [
     "", " 1", "1 ", "+1", "01", "1.5", "-0", "0x10", "1e3", "nan", "inf", "-inf", "x", "9223372036854775807",
     "-9223372036854775808", "9223372036854775808", "18446744073709551616", "4294967296", "2147483648", "1\\x00",
 ]  # fmt: skip
-FLOATS = [
-    "0",
-    "1",
-    "-1",
-    "2.5",
-    "0.1",
-    "3",
-    "1e2",
-    "100",
-    "inf",
-    "-inf",
-    "-0",
-    "1e-7",
-    "3.0e5",
-    "17179869184",
-    "0x10",
-    "1e300",
-]
-HOSTILE_FLOATS = [
-    "nan",
-    "",
-    " 1",
-    "1 ",
-    "x",
-    "1e400",
-    "-1e400",
-    "0x1p3",
-    "infinity",
-    "+inf",
-    "1.5.2",
-    "1e",
-    "--1",
-    "1,5",
-]
+FLOATS = "0 1 -1 2.5 0.1 3 1e2 100 inf -inf -0 1e-7 3.0e5 17179869184 0x10 1e300".split()
+HOSTILE_FLOATS = ["nan", "", " 1", "1 ", *"x 1e400 -1e400 0x1p3 infinity +inf 1.5.2 1e --1 1,5".split()]
 IDS = ["1-0", "2-0", "3-0", "3-1", "5-5", "10-0", "7"]
 RANGE_IDS = [*IDS, "-", "+", "(1-0", "(3", "0", "0-0", "$", ">"]
 HOSTILE_IDS = ["*", "1-*", "18446744073709551615-18446744073709551615", "18446744073709551616", "-1", "1-", "-", "1-2-3", "x", "", "(", "(-", "(+", "(18446744073709551615", "0-18446744073709551615"]  # fmt: skip
@@ -114,6 +82,11 @@ LATER_MS, LATER_S = "33177117420123", "33177117420"
 # Relative times are long, so that no server sees them pass.
 RELATIVE = {"EXPIRE", "PEXPIRE", "HEXPIRE", "HPEXPIRE", "SETEX", "PSETEX"}
 TIMES = ["100", "1000", "100000", "0", "-1", "9223372036854775807"]
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that a text holds, with a semicolon between them."""
+    return [line for line in re.split(r";\s*", " ".join(text.split())) if line]
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -416,30 +389,14 @@ TRANSACTIONS: list[Words] = [["MULTI"], ["MULTI"], ["EXEC"], ["EXEC"], ["EXEC"],
 
 BEGINNING: list[Words] = [
     line.split()
-    for line in (
-        "XADD s 1-0 f v",
-        "XADD s 2-0 f w g x",
-        "XADD s 3-0 f v",
-        "XADD s 3-1 n 1",
-        "XADD s2 1-0 f v",
-        "XGROUP CREATE s g 0",
-        "XGROUP CREATE s g2 2-0",
-        "XGROUP CREATE s2 g $",
-        "XREADGROUP GROUP g alice COUNT 2 STREAMS s >",
-        "HSET h f v g 1 n 5",
-        "RPUSH l a b c 1 a",
-        "RPUSH l2 3 1 2",
-        "SADD t a b c",
-        "SADD t2 1 2 17",
-        "ZADD z 1 a 2 b 2.5 c",
-        "ZADD z2 0 a 0 b 0 c 0 d",
-        "GEOADD geo 13.361389 38.115556 a 15.087269 37.502669 b",
-        "PFADD p a b c",
-        "SET k hello",
-        "SET n 10",
-        "SETBIT b 7 1",
-    )
-]
+    for line in lines_of("""
+        XADD s 1-0 f v; XADD s 2-0 f w g x; XADD s 3-0 f v; XADD s 3-1 n 1; XADD s2 1-0 f v; XGROUP CREATE s g 0;
+        XGROUP CREATE s g2 2-0; XGROUP CREATE s2 g $; XREADGROUP GROUP g alice COUNT 2 STREAMS s >;
+        HSET h f v g 1 n 5; RPUSH l a b c 1 a; RPUSH l2 3 1 2; SADD t a b c; SADD t2 1 2 17; ZADD z 1 a 2 b 2.5 c;
+        ZADD z2 0 a 0 b 0 c 0 d; GEOADD geo 13.361389 38.115556 a 15.087269 37.502669 b; PFADD p a b c; SET k hello;
+        SET n 10; SETBIT b 7 1
+    """)
+]  # fmt: skip
 LOOKS: list[Words] = [
     *(["XRANGE", key, "-", "+"] for key in KEYS["stream"]),
     *(["XINFO", "STREAM", key, "FULL", "COUNT", "0"] for key in KEYS["stream"]),

@@ -51,21 +51,9 @@ LOOKS_AT_MOST = 5
 NOT_IN_MULTI = {"AUTH", "DELUSER", "PAUSE", "REPLY"}  # auth-, user-gone-, pause-, reply-mode-in-exec
 # Behind these the turn of a client may be over, or the reply comes by itself.
 LONG = (
-    "EVAL",
-    "FCALL",
-    "EXEC",
-    "FLUSH",
-    "CLIENT KILL",
-    "CLIENT TRACKING",
-    "FUNCTION",
-    "SCRIPT",
-    "PFCOUNT",
-    "PFMERGE",
-    "SWAPDB",
-    "RESET",
-    "HELLO",
-    "QUIT",
-)
+    "EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "CLIENT TRACKING", "FUNCTION",
+    "SCRIPT", "PFCOUNT", "PFMERGE", "SWAPDB", "RESET", "HELLO", "QUIT",
+)  # fmt: skip
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 OF_FOLLOWING = (b"cmdstat_info", b"cmdstat_role")  # the player asks how far it is
 OF_CLOSED = (b"tracking_total_keys", b"tracking_total_items")

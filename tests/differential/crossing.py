@@ -8,7 +8,7 @@ import random
 import re
 
 from differential.about_servers import LIBRARIES, RULES, SCRIPTS
-from differential.anything import BEGINNING, LATER_MS, LOOKS, Maker, Run, Words, _may_be_queued
+from differential.anything import BEGINNING, LATER_MS, LOOKS, Maker, Run, Words, _may_be_queued, lines_of
 
 CONNECTIONS = 4
 # Connections of their own look at the end, and hear of all events; one is to a master beside the server.
@@ -238,11 +238,6 @@ ENDING = [
 ]  # fmt: skip
 
 
-def lines_of(text: str) -> list[str]:
-    """The patterns that a text holds."""
-    return [line for line in re.split(r";\s*", " ".join(text.split())) if line]
-
-
 def written(pattern: str, draw: random.Random) -> Words:
     """The words that a pattern stands for."""
     while (found := re.search(r"\[([^][()]*)\]|\(([^][()]*)\)", pattern)) is not None:
@@ -270,20 +265,12 @@ NOT_BESIDE = {
     "clocks": {"memory", "eviction"},
     "eviction": {"memory"},
     "master": {
-        "pauses",
-        "pauses of all",
-        "roles",
-        "timeouts",
-        "eviction",
-        "memory",
-        "clocks",
-        "users",
-        "passwords",
+        "pauses", "pauses of all", "roles", "timeouts", "eviction", "memory", "clocks", "users", "passwords",
     },
     "pauses": {"pauses of all", "timeouts"},
     "roles": {"pauses of all", "timeouts", "eviction"},
     "pauses of all": {"timeouts"},
-}
+}  # fmt: skip
 
 
 class Story:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from differential import long_run
+from differential.anything import lines_of
 from differential.crossed import Crossed
-from differential.crossing import CONNECTIONS, LOOKING, THEMES, Story, lines_of
+from differential.crossing import CONNECTIONS, LOOKING, THEMES, Story
 from differential.pairs import PAIRS, VERSIONS
 from differential.player import Difference, describe, read_story
 

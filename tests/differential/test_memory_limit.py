@@ -105,18 +105,7 @@ def refused(server: ServerProcess, names: list[str]) -> set[str]:
 
 
 # They end the connection or the server, or wait.
-NOT_ASKED = {
-    "shutdown",
-    "quit",
-    "sync",
-    "psync",
-    "monitor",
-    "debug",
-    "failover",
-    "replicaof",
-    "slaveof",
-    "config|set",
-}
+NOT_ASKED = set("shutdown quit sync psync monitor debug failover replicaof slaveof config|set".split())
 
 
 def test_the_same_commands_are_refused_as_by_redis_7_0(running):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from differential.anything import ALL_KEYS, BEGINNING, Maker
+from differential.anything import ALL_KEYS, BEGINNING, Maker, lines_of
 from support.servers import ServerProcess
 from support.wire import Node, Wire, encode_command
 
@@ -26,219 +26,72 @@ SCRIPT = "return redis.pcall(unpack(ARGV))"
 # Commands that no grammar makes well, or that the random comparison leaves out.
 MORE: list[Words] = [
     line.split()
-    for line in (
-        "XCFGSET s IDMP-DURATION 50",
-        "XCFGSET s IDMP-DURATION 100",
-        "XIDMPRECORD s p i 1-0",
-        "XADD s IDMP p i * f v",
-        "XADD s NOMKSTREAM MAXLEN = 1 * f v",
-        "XTRIM s MAXLEN 100",
-        "XREADGROUP GROUP g alice STREAMS s 0",
-        "XREADGROUP GROUP g alice NOACK STREAMS s >",
-        "XREADGROUP GROUP g alice STREAMS s 9-0",
-        "XREADGROUP GROUP g2 carol STREAMS s 0",
-        "XREADGROUP GROUP g alice STREAMS s s2 > >",
-        "XREADGROUP GROUP nosuch alice STREAMS s >",
-        "XREADGROUP GROUP g alice CLAIM 0 STREAMS s >",
-        "XREAD STREAMS s 0",
-        "XREAD STREAMS s $",
-        "XACK s g 1-0",
-        "XACK s g 9-0",
-        "XCLAIM s g bob 0 1-0",
-        "XCLAIM s g bob 100000 1-0",
-        "XCLAIM s g alice 100000 1-0",
-        "XCLAIM s g alice 100000 1-0 LASTID 9-0",
-        "XCLAIM s g alice 0 1-0 JUSTID",
-        "XAUTOCLAIM s g alice 100000 0",
-        "XCLAIM s g bob 0 9-9",
-        "XCLAIM s g bob 0 1-0 JUSTID",
-        "XCLAIM s g bob 0 3-1 FORCE",
-        "XAUTOCLAIM s g bob 0 0",
-        "XAUTOCLAIM s g bob 100000 0",
-        "XGROUP CREATE s g9 $",
-        "XGROUP CREATE s g $",
-        "XGROUP CREATE missing g $ MKSTREAM",
-        "XGROUP SETID s g 2-0",
-        "XGROUP DESTROY s g",
-        "XGROUP DESTROY s nosuch",
-        "XGROUP CREATECONSUMER s g carol",
-        "XGROUP CREATECONSUMER s g alice",
-        "XGROUP DELCONSUMER s g alice",
-        "XGROUP DELCONSUMER s g nosuch",
-        "XSETID s 9-0",
-        "XSETID s 3-1",
-        "XACKDEL s g IDS 1 1-0",
-        "XNACK s g FAIL IDS 1 1-0",
-        "XDELEX s IDS 1 1-0",
-        "XDELEX s IDS 1 9-0",
-        "XDEL s 1-0",
-        "XDEL s 9-0",
-        "XPENDING s g",
-        "XINFO STREAM s",
-        "XINFO GROUPS s",
-        "XINFO CONSUMERS s g",
-        "SET k v",
-        "SET k v NX",
-        "SET k v XX GET",
-        "SET k v XX",
-        "SET k v GET",
-        "SET k v EX 1000",
-        "MSETEX 1 k v XX",
-        "SET s v",
-        "SET k v KEEPTTL",
-        "SETEX k 1000 v",
-        "PSETEX k 100000 v",
-        "GETSET k v",
-        "GETSET s v",
-        "GETDEL k",
-        "GETEX k",
-        "GETEX k PERSIST",
-        "GETEX k EX 1000",
-        "GETEX k EXAT 1",
-        "SETNX k v",
-        "SETNX k2 v",
-        "MSET k v n v",
-        "MSETNX k v n v",
-        "MSETEX 2 k v n v EX 1000",
-        "APPEND k v",
-        "APPEND k2 v",
-        "INCR n",
-        "INCRBYFLOAT n 1",
-        "SETRANGE k 0 v",
-        "STRLEN k",
-        "SETBIT b 7 1",
-        "SETBIT b 7 0",
-        "BITFIELD b GET u8 0",
-        "BITFIELD b SET u8 0 1",
-        "BITFIELD_RO b GET u8 0",
-        "BITOP AND b b k",
-        "BITOP AND k2 b k",
-        "PFADD p a",
-        "PFADD p z",
-        "PFCOUNT p",
-        "PFCOUNT p p2",
-        "PFMERGE p2 p",
-        "PFMERGE p p2",
-        "EXPIRE k 1000",
-        "EXPIRE k 1000 XX",
-        "EXPIRE k -1",
-        "PERSIST k",
-        "TTL k",
-        "TYPE k",
-        "EXISTS k",
-        "TOUCH k",
-        "OBJECT ENCODING k",
-        "OBJECT REFCOUNT k",
-        "MEMORY USAGE k",
-        "DUMP k",
-        "DEBUG OBJECT k",
-        "RENAME k k2",
-        "RENAME k n",
-        "RENAME k k",
-        "RENAMENX k n",
-        "RENAMENX k k2",
-        "COPY k k2",
-        "COPY k n REPLACE",
-        "COPY k n",
-        "MOVE k 1",
-        "DEL k",
-        "UNLINK k s",
-        "SORT l",
-        "SORT l STORE l2",
-        "SORT l STORE k2",
-        "SORT_RO l",
-        "SPOP t",
-        "SPOP t 9",
-        "SRANDMEMBER t",
-        "HRANDFIELD h",
-        "ZRANDMEMBER z",
-        "SMOVE t t2 a",
-        "SMOVE t t2 nosuch",
-        "SMOVE t t a",
-        "SUNIONSTORE t t t2",
-        "SINTERSTORE t t t2",
-        "SINTERSTORE k2 t t2",
-        "ZUNIONSTORE z 2 z z2",
-        "ZRANGESTORE z z 5 9",
-        "ZRANGESTORE z2 z 0 -1",
-        "ZADD z 1 a",
-        "ZADD z XX 5 a",
-        "ZADD z CH 5 zz",
-        "ZADD z INCR 0 a",
-        "ZINCRBY z 0 a",
-        "ZREM z nosuch",
-        "ZREM z a b c",
-        "ZPOPMIN z",
-        "ZPOPMIN z 0",
-        "GEOADD geo XX 1 1 nosuch",
-        "GEOSEARCHSTORE z geo FROMLONLAT 15 37 BYRADIUS 200 km",
-        "GEORADIUS geo 15 37 200 km STORE z",
-        "GEORADIUS geo 15 37 200 km",
-        "HSET h f v",
-        "HSET h f w",
-        "HSETNX h f w",
-        "HDEL h f",
-        "HDEL h f g n",
-        "HDEL h nosuch",
-        "HINCRBY h n 0",
-        "HEXPIRE h 1000 FIELDS 1 f",
-        "HEXPIRE h 0 FIELDS 1 f",
-        "HPERSIST h FIELDS 1 f",
-        "HGETEX h FIELDS 1 f",
-        "HGETEX h EX 1000 FIELDS 1 f",
-        "HGETDEL h FIELDS 1 f",
-        "HSETEX h FIELDS 1 f v",
-        "HSETEX h FNX FIELDS 1 f v",
-        "HTTL h FIELDS 1 f",
-        "LPUSH l a",
-        "LPUSHX k2 a",
-        "LPOP l",
-        "LPOP l 0",
-        "LPOP l 99",
-        "LMPOP 2 l l2 LEFT",
-        "LREM l 0 nosuch",
-        "LREM l 0 a",
-        "LSET l 0 a",
-        "LINSERT l BEFORE nosuch v",
-        "LINSERT l BEFORE a v",
-        "LTRIM l 0 -1",
-        "LTRIM l 0 0",
-        "LTRIM l 5 9",
-        "LMOVE l l LEFT RIGHT",
-        "LMOVE l l2 LEFT RIGHT",
-        "RPOPLPUSH l l2",
-        "BLPOP l 0",
-        "BLPOP l2 l 0",
-        "BZPOPMIN z 0",
-        "BZPOPMAX missing z 0",
-        "BZMPOP 0 2 missing z MIN",
-        "BLMPOP 0 2 missing l LEFT",
-        "BRPOP l 0",
-        "BRPOPLPUSH l l2 0",
-        "BRPOPLPUSH l k 0",
-        "LMOVE l k LEFT LEFT",
-        "BLMOVEM l l2 LEFT RIGHT 0 COUNT 2",
-        "LMOVEM l l2 LEFT RIGHT COUNT 2",
-        "ZMPOP 1 z MIN",
-        "SET k v IFEQ hello",
-        "SET k v IFEQ other",
-        "ZREMRANGEBYRANK z 0 0",
-        "ZREMRANGEBYRANK z 5 9",
-        "ZREMRANGEBYRANK z 0 -1",
-        "ZREMRANGEBYSCORE z 1 1",
-        "ZREMRANGEBYLEX z2 [a [a",
-        "BLMOVE l l2 LEFT RIGHT 0",
-        "GET l",
-        "GET missing",
-        "LLEN k",
-        "HGETALL k",
-        "SADD k a",
-        "SADD t a",
-        "SREM t nosuch",
-        "ZADD k 1 a",
-        "XADD k * f v",
-        "XLEN k",
-    )
+    for line in lines_of("""
+        XCFGSET s IDMP-DURATION 50; XCFGSET s IDMP-DURATION 100; XIDMPRECORD s p i 1-0;
+        XADD s IDMP p i * f v; XADD s NOMKSTREAM MAXLEN = 1 * f v; XTRIM s MAXLEN 100;
+        XREADGROUP GROUP g alice STREAMS s 0; XREADGROUP GROUP g alice NOACK STREAMS s >;
+        XREADGROUP GROUP g alice STREAMS s 9-0; XREADGROUP GROUP g2 carol STREAMS s 0;
+        XREADGROUP GROUP g alice STREAMS s s2 > >; XREADGROUP GROUP nosuch alice STREAMS s >;
+        XREADGROUP GROUP g alice CLAIM 0 STREAMS s >;
+        XREAD STREAMS s 0; XREAD STREAMS s $;
+        XACK s g 1-0; XACK s g 9-0;
+        XCLAIM s g bob 0 1-0; XCLAIM s g bob 100000 1-0; XCLAIM s g alice 100000 1-0;
+        XCLAIM s g alice 100000 1-0 LASTID 9-0; XCLAIM s g alice 0 1-0 JUSTID; XAUTOCLAIM s g alice 100000 0;
+        XCLAIM s g bob 0 9-9; XCLAIM s g bob 0 1-0 JUSTID; XCLAIM s g bob 0 3-1 FORCE;
+        XAUTOCLAIM s g bob 0 0; XAUTOCLAIM s g bob 100000 0;
+        XGROUP CREATE s g9 $; XGROUP CREATE s g $; XGROUP CREATE missing g $ MKSTREAM; XGROUP SETID s g 2-0;
+        XGROUP DESTROY s g; XGROUP DESTROY s nosuch; XGROUP CREATECONSUMER s g carol; XGROUP CREATECONSUMER s g alice;
+        XGROUP DELCONSUMER s g alice; XGROUP DELCONSUMER s g nosuch;
+        XSETID s 9-0; XSETID s 3-1; XACKDEL s g IDS 1 1-0; XNACK s g FAIL IDS 1 1-0;
+        XDELEX s IDS 1 1-0; XDELEX s IDS 1 9-0;
+        XDEL s 1-0; XDEL s 9-0; XPENDING s g;
+        XINFO STREAM s; XINFO GROUPS s; XINFO CONSUMERS s g;
+        SET k v; SET k v NX; SET k v XX GET; SET k v XX; SET k v GET; SET k v EX 1000; MSETEX 1 k v XX;
+        SET s v; SET k v KEEPTTL; SETEX k 1000 v; PSETEX k 100000 v;
+        GETSET k v; GETSET s v; GETDEL k;
+        GETEX k; GETEX k PERSIST; GETEX k EX 1000; GETEX k EXAT 1;
+        SETNX k v; SETNX k2 v; MSET k v n v; MSETNX k v n v; MSETEX 2 k v n v EX 1000;
+        APPEND k v; APPEND k2 v; INCR n; INCRBYFLOAT n 1; SETRANGE k 0 v; STRLEN k;
+        SETBIT b 7 1; SETBIT b 7 0;
+        BITFIELD b GET u8 0; BITFIELD b SET u8 0 1; BITFIELD_RO b GET u8 0;
+        BITOP AND b b k; BITOP AND k2 b k;
+        PFADD p a; PFADD p z;
+        PFCOUNT p; PFCOUNT p p2;
+        PFMERGE p2 p; PFMERGE p p2;
+        EXPIRE k 1000; EXPIRE k 1000 XX; EXPIRE k -1; PERSIST k; TTL k; TYPE k; EXISTS k; TOUCH k;
+        OBJECT ENCODING k; OBJECT REFCOUNT k; MEMORY USAGE k; DUMP k; DEBUG OBJECT k;
+        RENAME k k2; RENAME k n; RENAME k k;
+        RENAMENX k n; RENAMENX k k2;
+        COPY k k2; COPY k n REPLACE; COPY k n; MOVE k 1; DEL k; UNLINK k s;
+        SORT l; SORT l STORE l2; SORT l STORE k2; SORT_RO l;
+        SPOP t; SPOP t 9; SRANDMEMBER t; HRANDFIELD h; ZRANDMEMBER z;
+        SMOVE t t2 a; SMOVE t t2 nosuch; SMOVE t t a; SUNIONSTORE t t t2;
+        SINTERSTORE t t t2; SINTERSTORE k2 t t2; ZUNIONSTORE z 2 z z2;
+        ZRANGESTORE z z 5 9; ZRANGESTORE z2 z 0 -1;
+        ZADD z 1 a; ZADD z XX 5 a; ZADD z CH 5 zz; ZADD z INCR 0 a; ZINCRBY z 0 a;
+        ZREM z nosuch; ZREM z a b c;
+        ZPOPMIN z; ZPOPMIN z 0; GEOADD geo XX 1 1 nosuch; GEOSEARCHSTORE z geo FROMLONLAT 15 37 BYRADIUS 200 km;
+        GEORADIUS geo 15 37 200 km STORE z; GEORADIUS geo 15 37 200 km;
+        HSET h f v; HSET h f w; HSETNX h f w;
+        HDEL h f; HDEL h f g n; HDEL h nosuch; HINCRBY h n 0;
+        HEXPIRE h 1000 FIELDS 1 f; HEXPIRE h 0 FIELDS 1 f; HPERSIST h FIELDS 1 f;
+        HGETEX h FIELDS 1 f; HGETEX h EX 1000 FIELDS 1 f; HGETDEL h FIELDS 1 f;
+        HSETEX h FIELDS 1 f v; HSETEX h FNX FIELDS 1 f v; HTTL h FIELDS 1 f; LPUSH l a; LPUSHX k2 a;
+        LPOP l; LPOP l 0; LPOP l 99; LMPOP 2 l l2 LEFT;
+        LREM l 0 nosuch; LREM l 0 a; LSET l 0 a;
+        LINSERT l BEFORE nosuch v; LINSERT l BEFORE a v;
+        LTRIM l 0 -1; LTRIM l 0 0; LTRIM l 5 9;
+        LMOVE l l LEFT RIGHT; LMOVE l l2 LEFT RIGHT; RPOPLPUSH l l2;
+        BLPOP l 0; BLPOP l2 l 0; BZPOPMIN z 0; BZPOPMAX missing z 0; BZMPOP 0 2 missing z MIN; BLMPOP 0 2 missing l LEFT;
+        BRPOP l 0;
+        BRPOPLPUSH l l2 0; BRPOPLPUSH l k 0; LMOVE l k LEFT LEFT; BLMOVEM l l2 LEFT RIGHT 0 COUNT 2;
+        LMOVEM l l2 LEFT RIGHT COUNT 2; ZMPOP 1 z MIN;
+        SET k v IFEQ hello; SET k v IFEQ other;
+        ZREMRANGEBYRANK z 0 0; ZREMRANGEBYRANK z 5 9; ZREMRANGEBYRANK z 0 -1; ZREMRANGEBYSCORE z 1 1;
+        ZREMRANGEBYLEX z2 [a [a; BLMOVE l l2 LEFT RIGHT 0;
+        GET l; GET missing; LLEN k; HGETALL k;
+        SADD k a; SADD t a; SREM t nosuch; ZADD k 1 a; XADD k * f v; XLEN k
+    """)
 ]  # fmt: skip
 
 
