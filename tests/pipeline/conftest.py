@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.pipeline.spark_engine import close_opened
 from support.servers import KINDS
 from support.spark.forked_python import forked_python
 from support.spark.quick import JAVA, QUICK, quick_home
@@ -63,6 +64,12 @@ def spark(tmp_path_factory, spark_python):
     logging.getLogger("py4j").setLevel(logging.ERROR)
     yield found
     found.stop()
+
+
+@pytest.fixture(autouse=True)
+def close_engines():
+    yield
+    close_opened()
 
 
 @pytest.fixture(params=KINDS)

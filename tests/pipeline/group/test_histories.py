@@ -17,15 +17,7 @@ from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
 from rillet.pipeline.source.offsets import OffsetError
 
-opened = []
 SCHEMA = default_schema("", group_columns())
-
-
-@pytest.fixture(autouse=True)
-def close_engines():
-    yield
-    while opened:
-        opened.pop().reader.stop()
 
 
 def engine(connection, offset=None, **given):
@@ -33,8 +25,7 @@ def engine(connection, offset=None, **given):
         "port": str(connection.endpoint.port), "retries": "0", "startingOffsets": "earliest", "fetchSize": "10",
         "streams": "s", "group": "g", "consumer": "me",
     } | given  # fmt: skip
-    opened.append(Engine(lambda: GroupStreamReader(SCHEMA, words), offset))
-    return opened[-1]
+    return Engine(lambda: GroupStreamReader(SCHEMA, words), offset)
 
 
 def pattern(connection, offset=None, **given):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.pipeline.range_queries import add, close_opened, engine, position, read_ids
+from support.pipeline.range_queries import add, engine, position, read_ids
 from support.thorough import examples
 
 from rillet.pipeline.redis import ids
@@ -13,12 +13,6 @@ from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 names = (f"range-{number}" for number in itertools.count())
-
-
-@pytest.fixture(autouse=True)
-def close_engines():
-    yield
-    close_opened()
 
 
 changes = st.one_of(

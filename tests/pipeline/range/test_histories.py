@@ -16,43 +16,21 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.deployments.replication import Proxy, follow, in_step, start
-from support.pipeline.spark_engine import Engine
+from support.pipeline import range_queries
+from support.pipeline.range_queries import position
 from support.thorough import examples
 
-from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source import offsets
-from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
-from rillet.pipeline.source.options import RangeStreamOptions
 
-opened = []
 names = (f"history-{number}" for number in itertools.count())
 WAYS = [{}, {"maxrowspertrigger": "7"}, {"minpartitions": "3"}]
 
 
-@pytest.fixture
-def redis(running):
-    with Connection(Endpoint(port=running("redis7").port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
-
-
-@pytest.fixture(autouse=True)
-def close_engines():
-    yield
-    while opened:
-        opened.pop().reader.stop()
-
-
 def engine(connection, offset=None, **given):
-    words = {
-        "port": str(connection.endpoint.port), "retries": "0", "startingoffsets": "earliest", "fetchsize": "10",
-    } | given  # fmt: skip
-    options = RangeStreamOptions.of(words)
-    opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
-    return opened[-1]
+    return range_queries.engine(connection, offset, **{"fetchsize": "10"} | given)
 
 
 def add(connection, stream, first, count):
@@ -67,10 +45,6 @@ def put_back(connection, stream, dump):
 
 def numbers(rows):
     return [int(row["id"].split("-")[0]) for row in rows]
-
-
-def position(engine, stream="s"):
-    return offsets.load(engine.offset)[stream]
 
 
 def roll_back(connection, lost, new):

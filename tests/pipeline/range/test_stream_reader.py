@@ -5,26 +5,13 @@ from itertools import chain
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
-from support.pipeline.range_queries import add, close_opened, engine, position, read_ids
+from support.pipeline.range_queries import add, engine, position, read_ids
 
 from rillet.pipeline.redis import ids, stream_state
-from rillet.pipeline.redis.connection import Connection, ServerError
-from rillet.pipeline.redis.options import Endpoint, OptionError
+from rillet.pipeline.redis.connection import ServerError
+from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.losses import DataLossError
-
-
-@pytest.fixture
-def redis(running):
-    with Connection(Endpoint(port=running("redis7").port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
-
-
-@pytest.fixture(autouse=True)
-def close_engines():
-    yield
-    close_opened()
 
 
 def sent_by(connection):

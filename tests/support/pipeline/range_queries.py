@@ -7,14 +7,6 @@ from rillet.pipeline.source import offsets
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import RangeStreamOptions
 
-opened = []
-
-
-def close_opened():
-    """Stop the readers of all engines; a fixture calls it after each test."""
-    while opened:
-        opened.pop().reader.stop()
-
 
 def engine(connection, offset=None, **given):
     words = {
@@ -24,8 +16,7 @@ def engine(connection, offset=None, **given):
         "fetchsize": "3",
     } | given
     options = RangeStreamOptions.of({name: word for name, word in words.items() if word is not None})
-    opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
-    return opened[-1]
+    return Engine(lambda: RangeStreamReader(default_schema(), options), offset)
 
 
 def add(connection, stream, *words):
@@ -36,5 +27,5 @@ def read_ids(rows):
     return None if rows is None else [row["id"] for row in rows]
 
 
-def position(engine, stream):
+def position(engine, stream="s"):
     return offsets.load(engine.offset)[stream]

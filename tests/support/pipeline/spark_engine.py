@@ -3,6 +3,14 @@
 import json
 import pickle
 
+opened = []
+
+
+def close_opened():
+    """Stop the readers of all engines; a fixture calls it after each test."""
+    while opened:
+        opened.pop().reader.stop()
+
 
 class Engine:
     """Drives a stream reader; `offset` is what the checkpoint would hold."""
@@ -11,6 +19,7 @@ class Engine:
         self.make_reader = make_reader
         self.reader = make_reader()
         self.offset = offset
+        opened.append(self)
 
     def plan(self, limit=None):
         """Ask how far to go: (start, end) or None."""
