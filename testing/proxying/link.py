@@ -263,67 +263,67 @@ class Link(Relay):
         name = sent.command.name
         listener = self._listener
         recorded = self._record(argv, fault) if seen and listener.recorder.recordings else None
-        pending = Unanswered(name, argv, decision, fault, None, recorded)
+        request = Unanswered(name, argv, decision, fault, None, recorded)
         if fault is not None and fault.spec.error is not None:
             self._drops_rest = self._requests.is_in_rest
             text = self._error(fault, sent)
             if name == "exec":
-                pending.instead = b"-EXECABORT Transaction discarded because of: %b\r\n" % text.removeprefix(
+                request.instead = b"-EXECABORT Transaction discarded because of: %b\r\n" % text.removeprefix(
                     b"ERR "
                 )
                 raw = b"*1\r\n$7\r\nDISCARD\r\n"
             else:
                 self._is_refused = self._is_refused or self._transaction is not None
-                self._answer(b"-%b\r\n" % text, pending)
+                self._answer(b"-%b\r\n" % text, request)
                 return
         elif fault is not None and fault.spec.close == b"before":
             self._drops_rest = self._requests.is_in_rest
-            pending.closes = True
-            pending.own = b""
+            request.closes = True
+            request.own = b""
             self._hold()
-            self._append(pending)
+            self._append(request)
             self._answer_due()
             return
         elif name == "exec" and self._is_refused:
-            pending.instead = _EXECABORT
+            request.instead = _EXECABORT
             raw = b"*1\r\n$7\r\nDISCARD\r\n"
         self._unsent.append(raw)
         is_accepted = sent.command.accepts(len(argv))
         later = self._later
         if is_accepted and not is_queued:
             is_unruly = name == "exec" and any(map(changes_replies, later))
-            pending.ends_matching = is_unruly or ends_matching(name, argv)
+            request.ends_matching = is_unruly or ends_matching(name, argv)
         if is_accepted or name == "exec":  # EXEC ends the transaction even with wrong arguments
-            self._note_transaction(pending, sent, is_queued=is_queued)
-        expects = self._expects_reply(pending, is_accepted=is_accepted, is_queued=is_queued)
+            self._note_transaction(request, sent, is_queued=is_queued)
+        expects = self._expects_reply(request, is_accepted=is_accepted, is_queued=is_queued)
         spoils = fault is not None and fault.spec.spoils_reply
         if not expects:
             if is_accepted and not is_queued:
-                self._assume(pending, later)
-            if pending.own is None:
-                self._finish(pending, None)
-            if pending.ends_matching:
+                self._assume(request, later)
+            if request.own is None:
+                self._finish(request, None)
+            if request.ends_matching:
                 self._match_no_more()
             if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
                 self.close()
             return
         if name == "exec" and later:
-            pending.later = later
+            request.later = later
         if waits and seen:
-            pending.sent = sent
+            request.sent = sent
             sent.keys  # noqa: B018 - computed now, so that the words need not be kept
-            pending.holds = any(not _acts_before(each.spec) for each in listener.faults.active.values())
+            request.holds = any(not _acts_before(each.spec) for each in listener.faults.active.values())
         if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
-            pending.holds = True
-        if pending.holds:
+            request.holds = True
+        if request.holds:
             self._hold()
         is_plain = (
             fault is None
             and recorded is None
-            and pending.sent is None
-            and pending.instead is None
-            and not pending.ends_matching
-            and pending.later is None
+            and request.sent is None
+            and request.instead is None
+            and not request.ends_matching
+            and request.later is None
             and name not in LEARNED
             and name not in SUBSCRIPTIONS
             and name != "multi"
@@ -331,49 +331,49 @@ class Link(Relay):
         if is_plain:
             self._unanswered.append(None)
         else:
-            self._append(pending)
+            self._append(request)
 
-    def _append(self, pending: Unanswered) -> None:
-        self._unanswered.append(pending)
+    def _append(self, request: Unanswered) -> None:
+        self._unanswered.append(request)
         self._looked_at += 1
 
-    def _note_transaction(self, pending: Unanswered, sent: Sent, *, is_queued: bool) -> None:
-        name = pending.name
+    def _note_transaction(self, request: Unanswered, sent: Sent, *, is_queued: bool) -> None:
+        name = request.name
         if (
             name == "multi"
             and self._transaction is None
             and (self._mode == "on" or not self._is_subscriber())
         ):
-            pending.transaction = self._transaction = []
+            request.transaction = self._transaction = []
             self._later, self._is_refused = [], False
         elif name in {"exec", "discard", "reset", "quit"}:
             self._transaction, self._later, self._is_refused = None, [], False
         elif is_queued and self._transaction is not None:
             is_unlike = name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply"
-            if is_unlike or is_silent(name, pending.argv):
-                self._later.append((len(self._transaction), name, pending.argv))
+            if is_unlike or is_silent(name, request.argv):
+                self._later.append((len(self._transaction), name, request.argv))
             sent.forget_words()
             self._transaction.append(sent)
 
-    def _expects_reply(self, pending: Unanswered, *, is_accepted: bool, is_queued: bool) -> bool:
+    def _expects_reply(self, request: Unanswered, *, is_accepted: bool, is_queued: bool) -> bool:
         """Return True if the server will reply to a request, given CLIENT REPLY; update that mode from the request."""
-        mode, name = self._mode, pending.name
+        mode, name = self._mode, request.name
         if mode == "skip":
             self._mode = "on"
         if is_queued or not is_accepted:
             return mode == "on"
         if name in SUBSCRIPTIONS:
-            pending.is_unsure = mode != "on"
+            request.is_unsure = mode != "on"
             return True
         if self.session.monitors and name in {"monitor", "psync", "sync"}:
-            pending.ends_matching = False
+            request.ends_matching = False
             return False
         if name == "reset" and mode == "off":
             self._mode = "on"
             return True
-        pending.is_unsure = name == "auth" or (name == "hello" and len(pending.argv) > 2)
+        request.is_unsure = name == "auth" or (name == "hello" and len(request.argv) > 2)
         if name == "client|reply" and not self._is_subscriber():
-            choice = pending.argv[2].upper()
+            choice = request.argv[2].upper()
             if choice == b"ON":
                 self._mode = "on"
                 return True
@@ -383,7 +383,7 @@ class Link(Relay):
             if choice == b"SKIP":
                 self._mode = "off" if mode == "off" else "skip"
                 return False
-        return mode == "on" and not is_silent(name, pending.argv)
+        return mode == "on" and not is_silent(name, request.argv)
 
     def _is_subscriber(self) -> bool:
         """Return True if the client will be a RESP2 subscriber once its pending subscriptions are confirmed."""
@@ -394,24 +394,24 @@ class Link(Relay):
             (each.name, each.argv) for each in unsure if each.name in SUBSCRIPTIONS
         )
 
-    def _assume(self, pending: Unanswered, later: list[tuple[int, str, list[bytes]]]) -> None:
+    def _assume(self, request: Unanswered, later: list[tuple[int, str, list[bytes]]]) -> None:
         """Assume that a command without a reply succeeds, once the commands before it have their replies."""
-        name = pending.name
+        name = request.name
         if name == "exec":
-            pending.later = later
+            request.later = later
         elif name not in LEARNED or (name != "reset" and self._is_subscriber()):
             return
-        pending.own, pending.is_unsure = b"", True
-        self._append(pending)
+        request.own, request.is_unsure = b"", True
+        self._append(request)
         self._answer_due()
 
-    def _answer(self, reply: bytes, pending: Unanswered | None = None) -> None:
+    def _answer(self, reply: bytes, request: Unanswered | None = None) -> None:
         """Reply in place of the server, after the outstanding replies."""
         mode = self._mode
         if mode == "skip":
             self._mode = "on"
             self._unsent.append(_PING)  # otherwise the server would skip the reply to the next command
-        made = Unanswered("", []) if pending is None else pending
+        made = Unanswered("", []) if request is None else request
         made.own = reply if mode == "on" else b""
         if mode != "on":
             self._finish(made, None)
@@ -437,10 +437,10 @@ class Link(Relay):
         )
         return entry, self._listener.recorder.keep(entry)
 
-    def _finish(self, pending: Unanswered, reply: bytes | None) -> None:
-        if pending.recorded is not None:
-            entry, recordings = pending.recorded
-            fault = 0 if pending.fault is None else pending.fault.id
+    def _finish(self, request: Unanswered, reply: bytes | None) -> None:
+        if request.recorded is not None:
+            entry, recordings = request.recorded
+            fault = 0 if request.fault is None else request.fault.id
             finish(entry, recordings, self._listener.now(), reply, fault)
             self._listener.recorder.finished(entry)
 
@@ -563,11 +563,11 @@ class Link(Relay):
 
     def _pop(self) -> None:
         """Finish the request whose long reply has passed."""
-        pending = self._unanswered.popleft()
-        if pending is not None:
+        request = self._unanswered.popleft()
+        if request is not None:
             self._looked_at -= 1
-            self._finish(pending, None)
-            if pending.holds and not self._is_closed:
+            self._finish(request, None)
+            if request.holds and not self._is_closed:
                 self._release()
 
     def _whole(self, value: bytes) -> None:
@@ -597,53 +597,53 @@ class Link(Relay):
             self._answer_own()
         return head
 
-    def _may_answer(self, pending: Unanswered, value: bytes) -> bool:
+    def _may_answer(self, request: Unanswered, value: bytes) -> bool:
         if self._replies.kind == PUSH or self.session.is_message(value):
             return True
-        if pending.name in SUBSCRIPTIONS:
-            return pending.confirmations > 0 or pending.name == Session.confirmed(value)
-        return value[:1] == b"-" or (value[:1] in b"*%" if pending.name == "hello" else value == b"+OK\r\n")
+        if request.name in SUBSCRIPTIONS:
+            return request.confirmations > 0 or request.name == Session.confirmed(value)
+        return value[:1] == b"-" or (value[:1] in b"*%" if request.name == "hello" else value == b"+OK\r\n")
 
-    def _confirm(self, pending: Unanswered | None, name: str, value: bytes) -> None:
+    def _confirm(self, request: Unanswered | None, name: str, value: bytes) -> None:
         """Process a confirmation of an (un)subscription; without a request, the server itself ended the subscription."""
-        if pending is not None and pending.confirmations < 0:
-            pending.confirmations = self.session.confirmations(name, pending.argv)
+        if request is not None and request.confirmations < 0:
+            request.confirmations = self.session.confirmations(name, request.argv)
         self.session.confirm(name, value)
-        if pending is None:
+        if request is None:
             self._write(value)
             return
-        pending.confirmations -= 1
-        pending.value += value
-        if not pending.confirmations:
-            self._reply(pending.value)
+        request.confirmations -= 1
+        request.value += value
+        if not request.confirmations:
+            self._reply(request.value)
 
     def _reply(self, value: bytes) -> None:
         """Send the client the reply to its oldest pending request, as faults modify it."""
-        pending = self._unanswered.popleft()
-        if pending is None:
+        request = self._unanswered.popleft()
+        if request is None:
             self._write(value)
             return
         self._looked_at -= 1
-        if pending.name in LEARNED:
-            self.session.learn(pending.name, pending.argv, value)
-        elif pending.transaction is not None and value != b"+OK\r\n":
-            if pending.transaction is self._transaction:
+        if request.name in LEARNED:
+            self.session.learn(request.name, request.argv, value)
+        elif request.transaction is not None and value != b"+OK\r\n":
+            if request.transaction is self._transaction:
                 self._transaction = None
-        elif pending.later is not None and value[:1] == b"*" and value not in _NOTHING:
-            self._learn_later(pending.later, value)
-        if pending.instead is not None:
-            value = pending.instead
-        if pending.sent is not None:
-            self._look_at_reply(pending, value)
-        self._finish(pending, value)
-        if pending.ends_matching and value[:1] != b"-" and value not in _NOTHING:
+        elif request.later is not None and value[:1] == b"*" and value not in _NOTHING:
+            self._learn_later(request.later, value)
+        if request.instead is not None:
+            value = request.instead
+        if request.sent is not None:
+            self._look_at_reply(request, value)
+        self._finish(request, value)
+        if request.ends_matching and value[:1] != b"-" and value not in _NOTHING:
             self._match_no_more()
-        fault = pending.fault
+        fault = request.fault
         if fault is not None and fault.spec.spoils_reply:
             self._spoil(fault, value)
         else:
             self._write(value)
-        if pending.holds and not self._is_closed:
+        if request.holds and not self._is_closed:
             self._release()
 
     def _learn_later(self, later: list[tuple[int, str, list[bytes]]], value: bytes) -> None:
@@ -655,14 +655,14 @@ class Link(Relay):
             if name in LEARNED and place + 1 < len(ends):
                 self.session.learn(name, argv, value[ends[place] : ends[place + 1]])
 
-    def _look_at_reply(self, pending: Unanswered, value: bytes) -> None:
+    def _look_at_reply(self, request: Unanswered, value: bytes) -> None:
         """Let the faults look at the reply of a command that may have waited."""
-        faults, sent, decision = self._listener.faults, pending.sent, pending.decision
+        faults, sent, decision = self._listener.faults, request.sent, request.decision
         if decision is not None and value in _NOTHING:
             decision.pass_empty()
-        if pending.fault is not None or sent is None or not faults.active:
+        if request.fault is not None or sent is None or not faults.active:
             return
-        pending.fault = faults.decide(
+        request.fault = faults.decide(
             self._listener.now(), self.session.sender, [sent], is_empty=value in _NOTHING, only=_acts_on_reply
         ).fault
 
