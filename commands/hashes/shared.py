@@ -67,14 +67,8 @@ def changed(
 ) -> None:
     """Signal a change of fields to watchers and subscribers (``event``), and count it. The caller propagates."""
     db = client.db
-    keyspace = db.keyspace
-    if not event_first:
-        db.modified(key)
-    keyspace.dirty += len(fields)
-    if keyspace.notify_mask & events.HASH:
-        keyspace.notify(events.HASH, event, key, db, fields)
-    if event_first:
-        db.modified(key)
+    db.keyspace.dirty += len(fields)
+    db.announce(key, events.HASH, event, fields=fields, event_first=event_first)
 
 
 FIELD_TIMES_SINCE: Final = (7, 4)

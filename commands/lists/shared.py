@@ -59,19 +59,12 @@ def after_removal(
     Clients that track the key hear of the change behind the events, or before them.
     """
     db = client.db
-    keyspace = db.keyspace
-    if not event_first:
-        db.modified(key)
-    if keyspace.notify_mask:
-        keyspace.notify(events.LIST, event, key, db)
     if value:
-        value.shrunk(keyspace.limits.list_max_listpack_size)
+        value.shrunk(db.keyspace.limits.list_max_listpack_size)
     else:
         db.remove(key)
-        keyspace.notify(events.GENERIC, b"del", key, db)
-    if event_first:
-        db.modified(key)
-    keyspace.dirty += count
+    db.announce(key, events.LIST, event, event_first=event_first)
+    db.keyspace.dirty += count
 
 
 def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:

@@ -144,16 +144,10 @@ def after_removal(
     Clients that track the key hear of the change behind the events, or before them.
     """
     db = client.db
-    keyspace = db.keyspace
-    if not event_first:
-        db.modified(name)
-    keyspace.notify(events.ZSET, event, name, db)
     if not value:
         db.remove(name)
-        keyspace.notify(events.GENERIC, b"del", name, db)
-    if event_first:
-        db.modified(name)
-    keyspace.dirty += count
+    db.announce(name, events.ZSET, event, event_first=event_first)
+    db.keyspace.dirty += count
 
 
 @handles(specs.ZREM)

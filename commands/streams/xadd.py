@@ -86,20 +86,17 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     reply = stream.append(stream_id, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
     if created:
         db.add(name, stream)
-    signals = db.watched or keyspace.on_modified is not None or db.meter is not None
-    if keyspace.notify_mask:
-        if signals and client.server.compat.signals_before_events:
-            db.modified(name)
-            signals = False
-        keyspace.notify(events.STREAM, b"xadd", name, db)
     keyspace.dirty += 1
+    trimmed = 0
     if options is not None:
         if options.producer:
             keyspace.idempotency_of(stream).record(options.producer, options.iid, stream_id)
-        if trims and options.trim(client, stream):
-            keyspace.notify(events.STREAM, b"xtrim", name, db)
-    if signals:
-        db.modified(name)
+        if trims:
+            trimmed = options.trim(client, stream)
+    if keyspace.notify_mask or db.watched or keyspace.on_modified is not None or db.meter is not None:
+        event_first = not client.server.compat.signals_before_events
+        names = (b"xadd", b"xtrim") if trimmed else (b"xadd",)
+        db.announce(name, events.STREAM, *names, event_first=event_first)
 
     propagation = client.server.propagation
     if propagation.active:

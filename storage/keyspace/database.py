@@ -12,7 +12,7 @@ from . import frequency
 from . import notifications as events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..value_types import Value
     from .keyspace import Keyspace
@@ -230,7 +230,7 @@ class Database:
         return self.scan_order
 
     # Changes. None of these notifies watchers or subscribers of a modification (only `new` is sent): a command calls
-    # modified() and notify() in the order of Redis.
+    # modified() and notify(), or announce(), in the order of Redis.
 
     def add(self, key: bytes, value: Value, *, is_loaded: bool = False) -> None:
         """Add a key that does not exist; wake clients that wait for it. Send the event `new` unless it is loaded."""
@@ -439,6 +439,29 @@ class Database:
             self._touch_watched(key)
         if self.keyspace.on_modified is not None:
             self.keyspace.on_modified(self, key, by_time)
+
+    def announce(
+        self,
+        key: bytes,
+        event_class: int,
+        *names: bytes,
+        fields: Sequence[bytes] = (),
+        event_first: bool = True,
+    ) -> None:
+        """Send a key's events, and tell WATCH and client tracking of the change, in this order or the other.
+
+        A key that the change has removed has the event ``del`` as well. ``fields`` are a hash's.
+        """
+        if not event_first:
+            self.modified(key)
+        keyspace = self.keyspace
+        if keyspace.notify_mask:
+            for name in names:
+                keyspace.notify(event_class, name, key, self, fields)
+            if key not in self.entries:
+                keyspace.notify(events.GENERIC, b"del", key, self)
+        if event_first:
+            self.modified(key)
 
     def changed(self, key: bytes, number: int = 1) -> None:
         """Count ``number`` changes of a stream's group as changes since the last save (INFO rdb_changes_since_last_save).
