@@ -42,7 +42,8 @@ help:
 	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
 	@echo "make bench-pythons                               the same commands on each Python of make test-pythons"
 	@echo "make bench-console                               what the console costs a server, and itself"
-	@echo "make lint | format | bench-spark | install | clean"
+	@echo "make bench-spark [QUICK=1] [ARGS='planning']     the Spark pipeline, beside plain loops"
+	@echo "make lint | format | install | clean"
 
 install: $(VENV)/.installed
 
@@ -173,44 +174,43 @@ docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
-# docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its file in build/.
-BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json,\
-	--keep docs/benchmarks --markdown docs/benchmarks.md --readme README.md)
+# docs/ and README.md show a whole run, none of chosen rows.
+WHOLE = $(if $(QUICK),--quick)$(if $(QUICK)$(ARGS),,--publish)
 
 bench: peers
-	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH_FILES) $(ARGS)
+	$(BIN)/python benchmarks/bench.py $(WHOLE) $(ARGS)
 
 # Without sockets, so that a busy machine hardly shows.
 bench-inside: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/in_process.py $(if $(ARGS),,--markdown docs/performance.md) $(ARGS)
+	$(BIN)/python benchmarks/in_process.py $(if $(ARGS),,--publish) $(ARGS)
 
 # make bench-compare BASE=main~10: what changed since costs
 bench-compare: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/compare.py --base $(BASE) $(ARGS)
 
 bench-scaling: peers
-	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(if $(QUICK)$(ARGS),,--markdown docs/scaling.md) $(ARGS)
+	$(BIN)/python benchmarks/scaling.py $(WHOLE) $(ARGS)
 
 bench-waits: peers
 	$(BIN)/python benchmarks/waits.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-proxy: peers
-	$(BIN)/python benchmarks/proxied.py --markdown docs/testing/proxy.md $(ARGS)
+	$(BIN)/python benchmarks/proxied.py --publish $(ARGS)
 
 bench-loading: peers
 	$(BIN)/python benchmarks/loading.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-start: peers
-	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
+	$(BIN)/python benchmarks/starting.py --publish $(ARGS)
 
 bench-pythons: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md $(ARGS)
+	$(BIN)/python benchmarks/starting.py --pythons --publish $(ARGS)
 
 bench-console: $(VENV)/.installed-dev
-	PYTHONPATH=benchmarks $(BIN)/python benchmarks/console/rounds.py --markdown docs/console.md $(ARGS)
+	$(BIN)/python benchmarks/console.py --publish $(ARGS)
 
 bench-spark: peers
-	$(BIN)/python benchmarks/spark.py $(ARGS)
+	$(BIN)/python benchmarks/spark.py $(if $(QUICK),--quick) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venvs .types .frameworks build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

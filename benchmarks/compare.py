@@ -6,7 +6,7 @@
 
 Both run with this Python and its packages, on the same core by turns, and a third server where it is asked for. *Slower*
 is the median over the rounds of this checkout's processor time for a request divided by the base's in the same round, so
-that what slows the machine slows both. It ends with 1 if a workload is slower by more than `--allow` says.
+that what slows the machine slows both. It ends with 1 if a workload is more than 3 % slower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import sys
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from servers import LOAD_CORE, ROOT, export, git, machine, pin, require
+from loads import MANY
+from servers import ROOT, export, git, machine, pin, require
 from tables import Table, options
 from workloads import play
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from loads import Sample
 
+_ALLOWED: Final = 1.03
 _STARTER: Final = """#!{python}
 import sys
 sys.path.insert(0, {folder!r})
@@ -41,26 +43,23 @@ def main() -> int:
     asked = _options()
     require("redis-benchmark")
     os.environ["RILLET_PEER_BASE"] = str(program_of(asked.base))
-    pin(LOAD_CORE)
+    pin()
     print(f"base: {git('log', '-1', '--format=%h %s', asked.base)}; {machine()}; {asked.rounds} rounds\n")
     beside = f" | CPU µs {asked.beside} | its work" if asked.beside else ""
-    table = Table(
-        f"workload | load | CPU µs base | CPU µs here | slower | user | requests/s{beside}", words=2
-    )
+    table = Table(f"workload | load | CPU µs base | CPU µs here | slower | requests/s{beside}", words=2)
     slow = 0
     programs = ("base", "rillet", *[asked.beside] * bool(asked.beside))
-    for workload, mode, samples in play(asked, programs, every_mode=False):
+    for workload, mode, samples in play(asked, programs):
         base, here = samples["base"], samples["rillet"]
         slower = _ratio(here, base, _cost)
-        slow += slower > 1 + asked.allow / 100
+        slow += slower > _ALLOWED
         cells = [_microseconds(base), _microseconds(here), f"{slower:.3f}"]
-        cells.append(f"{_ratio(here, base, lambda each: max(each.user, 1e-9) / each.requests):.3f}")
         cells.append(f"{_ratio(here, base, lambda each: each.requests / each.seconds):.3f}")
         if asked.beside in samples:
             third = samples[asked.beside]
             cells += [_microseconds(third), f"{_ratio(third, here, _cost):.2f}"]
         table.add(workload.name, mode.name, *cells)
-    print(f"\n{slow} slower by more than {asked.allow:g} %")
+    print(f"\n{slow} slower by more than 3 %")
     return 1 if slow else 0
 
 
@@ -90,12 +89,10 @@ def program_of(commit: str) -> Path:
 
 
 def _options() -> argparse.Namespace:
-    parser = options(__doc__, "names", rounds=5)
+    parser = options(__doc__, "names", "--mode", "--seconds", rounds=5)
+    parser.set_defaults(seconds=0.5, mode=MANY.name)
     parser.add_argument("--base", required=True, help="the commit to compare with")
     parser.add_argument("--beside", help="a third server: redis-server, redis-8.10 or valkey-server")
-    parser.add_argument("--mode", help="loads whose names contain this instead of `50 clients`")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a round (0.5)")
-    parser.add_argument("--allow", type=float, default=3, help="so many per cent slower are allowed (3)")
     return parser.parse_args()
 
 

@@ -13,16 +13,13 @@ from __future__ import annotations
 import cProfile
 import gc
 import pstats
-import shutil
 import tempfile
-from collections import deque
 from time import thread_time_ns
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from loads import ONE, Benchmark, Own
 from servers import encode, matches
-from support.alone import Wire
+from support.alone import Turns, Wire
 from tables import Table, options, publish
 from workloads import WORKLOADS, Workload
 
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from loads import Mode
-    from servers import Server as TestServer
 
 _CLIENTS: Final = 50
 _PIPELINE: Final = 16
@@ -52,19 +48,12 @@ class Inside:
     """A server whose clients are called instead of sent to. As its own ``control`` it can be prepared for a workload."""
 
     def __init__(self, *, aof: bool) -> None:
-        self._later: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
-        self._folder = tempfile.mkdtemp(prefix="bench-inside-")
+        self.folder = tempfile.TemporaryDirectory(prefix="bench-inside-")
         config = Config()
-        config.dir = self._folder
+        config.dir = self.folder.name
         server = Server(config, quiet=True)
-        timer = SimpleNamespace(cancel=lambda: None)
-        loop: Any = SimpleNamespace(
-            call_soon=lambda what, *words: self._later.append((what, words)),
-            call_later=lambda *_: timer,
-            call_at=lambda *_: timer,
-            time=lambda: 0.0,
-        )
-        server.loop = loop
+        self.turns = Turns()
+        server.loop = cast("Any", self.turns)
         if aof:
             server.persistence.open()
         self.control = self
@@ -83,17 +72,8 @@ class Inside:
         """Let one client send requests, each alone."""
         for request in requests:
             self.receivers[0](request)
-            self.turn()
-
-    def turn(self) -> None:
-        """Do what was to be done in the next turn of the loop."""
-        while self._later:
-            what, words = self._later.popleft()
-            what(*words)
-
-    def close(self) -> None:
-        """Remove its files."""
-        shutil.rmtree(self._folder)
+            while self.turns.run():
+                pass
 
 
 _VARARGS: Final = """
@@ -111,15 +91,13 @@ def _new_scripts(_: Mode) -> list[bytes]:
     return [encode("EVAL", f"{_VARARGS}-- {turn}", "1", "key", "p") for turn in range(_REQUESTS)]
 
 
-def _forget_scripts(server: TestServer) -> None:
-    server.control.call("SCRIPT", "FLUSH")
-
-
 _GETS: Final = "for i = 1, 10 do pcall(redis.call, 'GET', KEYS[1]) end return 1"
 _SCRIPTS: Final = (
     Workload("EVAL of a GET", Benchmark("EVAL", "return redis.call('GET', KEYS[1])", "1", "key")),
     Workload("EVAL of ten GETs, pcall each", Benchmark("EVAL", _GETS, "1", "key")),
-    Workload("EVAL of a new script", Own(_new_scripts, _forget_scripts)),
+    Workload(
+        "EVAL of a new script", Own(_new_scripts, lambda server: server.control.call("SCRIPT", "FLUSH"))
+    ),
 )
 
 
@@ -149,12 +127,13 @@ def measure(
             begun = thread_time_ns()
             for receive, data in work:
                 receive(data)
-            server.turn()
+            while server.turns.run():
+                pass
             if turn:  # the first round looks commands up and imports
                 found.append((thread_time_ns() - begun) / len(work) / together)
             if profile is not None:
                 profile.disable()
-    server.close()
+    server.folder.cleanup()
     return sorted(found)[len(found) // 50] / 1000
 
 
@@ -168,7 +147,7 @@ def _chosen(names: list[str]) -> list[Workload]:
 
 def main() -> None:
     """Print a row for each workload."""
-    parser = options(__doc__, "names", "--markdown", rounds=40)
+    parser = options(__doc__, "names", "--publish", rounds=40)
     parser.add_argument("--profile", action="store_true", help="print where the time goes as well")
     asked = parser.parse_args()
     table = Table("µs a request | alone | with an AOF | 16 at a time")
@@ -183,7 +162,7 @@ def main() -> None:
             profile = cProfile.Profile()
             measure(workload, asked.rounds, profile=profile)
             pstats.Stats(profile).sort_stats("tottime").print_stats(20)
-    publish(asked.markdown, "inside", table.text)
+    publish(asked, "docs/performance.md", "inside", table.text)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from servers import LABELS, LOAD_CORE, Server, alternate, binary, encode, machine, matches, pin
-from tables import Table, options
+from servers import LABELS, Server, alternate, binary, encode, matches, pin, where
+from tables import Table, options, size
 from workloads import entries as xadds
 from workloads import entry_id
 
@@ -42,15 +42,13 @@ _STARTS: Final = 5
 
 def main() -> None:
     """Print the table."""
-    parser = options(__doc__, "names", "--quick")
-    parser.add_argument("--entries", type=int, help="entries in each file (1,000,000)")
-    asked = parser.parse_args()
-    entries = asked.entries or (100_000 if asked.quick else 1_000_000)
-    pin(LOAD_CORE)
+    asked = options(__doc__, "names", "--quick", "--entries").parse_args()
+    count = size(asked)
+    pin()
     programs = [name for name in _PROGRAMS if binary(name)]
     labels = " | ".join(LABELS[name] for name in programs)
-    print(f"{machine()}\n")
-    table = Table(f"load of {entries:,} entries, seconds of processor time | {labels}")
+    print(f"{where()}\n")
+    table = Table(f"load of {count:,} entries, seconds of processor time | {labels}")
     for kind, flags in {"AOF": _AOF, "RDB": ("--rdbcompression", "no")}.items():
         with ExitStack() as stack:
             servers = [stack.enter_context(Server(name, *flags)) for name in programs]
@@ -64,7 +62,7 @@ def main() -> None:
                 if not matches(title, asked.names):
                     continue
                 with tempfile.TemporaryDirectory() as folder:
-                    written = write_file(Path(folder), entries, *life, kind=kind)
+                    written = write_file(Path(folder), count, *life, kind=kind)
                     for server in servers:
                         server.stop()
                         copy = shutil.copytree if written.is_dir() else shutil.copy
@@ -72,7 +70,7 @@ def main() -> None:
                         copy(written, server.folder / written.name)
                         server.start()
                 used = _least_seconds(servers)
-                assert all(server.control.call("XLEN", "s") == entries for server in servers)
+                assert all(server.control.call("XLEN", "s") == count for server in servers)
                 table.add(title, *[f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)])
 
 
@@ -116,7 +114,8 @@ def _least_seconds(servers: list[Server]) -> list[float]:
 
 
 def _load(server: Server) -> float:
-    server.restart()
+    server.stop()
+    server.start()
     return server.cpu_seconds()
 
 

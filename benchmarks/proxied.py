@@ -1,8 +1,6 @@
 """What a proxy costs: redis-py's GET, a pipeline of 100 and a GET of raw bytes, through `rillet proxy` and without.
 
-    .venv/bin/python benchmarks/proxied.py                           in front of Redis 8.10.2: `make bench-proxy`
-    .venv/bin/python benchmarks/proxied.py --server valkey-server    in front of another one
-
+In front of Redis 8.10.2: `make bench-proxy`.
 Direct and proxied rounds alternate; each figure is the least of all rounds, as other work on the machine only adds. The
 proxy's processor time includes what the kernel does for its two sockets.
 """
@@ -23,8 +21,6 @@ from tables import Table, options, publish
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GETS, PIPELINES = 500, 20
-
 
 @contextlib.contextmanager
 def proxying(port: int) -> Iterator[tuple[int, int]]:
@@ -40,68 +36,62 @@ def proxying(port: int) -> Iterator[tuple[int, int]]:
             process.terminate()
 
 
-def get(port: int) -> Callable[[], int]:
-    """Return a round of GETs by redis-py."""
+def get(port: int) -> Callable[[], object]:
+    """Return a GET by redis-py."""
+    client = redis.Redis(port=port)
+    return lambda: client.get("k")
+
+
+def pipeline(port: int) -> Callable[[], object]:
+    """Return a pipeline of 100 GETs by redis-py."""
     client = redis.Redis(port=port)
 
-    def run() -> int:
-        for _ in range(GETS):
-            client.get("k")
-        return GETS
+    def run() -> None:
+        pipe = client.pipeline(transaction=False)
+        for _ in range(100):
+            pipe.get("k")
+        pipe.execute()
 
     return run
 
 
-def pipeline(port: int) -> Callable[[], int]:
-    """Return a round of pipelines of 100 GETs by redis-py."""
-    client = redis.Redis(port=port)
+def raw(port: int) -> Callable[[], object]:
+    """Return a GET that costs the client next to nothing."""
+    sock, request = Connection(port).socket, encode("GET", "k")
 
-    def run() -> int:
-        for _ in range(PIPELINES):
-            pipe = client.pipeline(transaction=False)
-            for _ in range(100):
-                pipe.get("k")
-            pipe.execute()
-        return PIPELINES
+    def run() -> None:
+        sock.sendall(request)
+        sock.recv(100)
 
     return run
 
 
-def raw(port: int) -> Callable[[], int]:
-    """Return a round of GETs that costs the client next to nothing."""
-    connection, request = Connection(port), encode("GET", "k")
-
-    def run() -> int:
-        for _ in range(GETS):
-            connection.socket.sendall(request)
-            connection.socket.recv(100)
-        return GETS
-
-    return run
+# How to make the operation, and how many of them are a round.
+ROWS = {
+    "GET of redis-py": (get, 500),
+    "pipeline of 100 GETs of redis-py": (pipeline, 20),
+    "GET of raw bytes": (raw, 500),
+}
 
 
-ROWS = {"GET of redis-py": get, "pipeline of 100 GETs of redis-py": pipeline, "GET of raw bytes": raw}
-
-
-def timed(run: Callable[[], int], pid: int) -> tuple[float, float]:
+def timed(run: Callable[[], object], count: int, pid: int) -> tuple[float, float]:
     """Return microseconds of an operation: by the clock, and of the proxy's processor."""
     cpu, begun = cpu_seconds(pid), time.perf_counter()
-    count = run()
+    for _ in range(count):
+        run()
     return (time.perf_counter() - begun) / count * 1e6, (cpu_seconds(pid) - cpu) / count * 1e6
 
 
 def main() -> None:
     """Print the table, or put it into a page."""
-    parser = options(__doc__, "--markdown", rounds=40)
-    parser.add_argument("--server", default="redis-8.10")
-    asked = parser.parse_args()
+    asked = options(__doc__, "--publish", rounds=40).parse_args()
     table = Table(" | direct | through a proxy | ratio | the proxy's processor time")
-    with Server(asked.server) as server, proxying(server.port) as (pid, proxied):
+    with Server("redis-8.10") as server, proxying(server.port) as (pid, proxied):
         server.control.call("SET", "k", "v" * 10)
-        for name, make in ROWS.items():
+        for name, (make, count) in ROWS.items():
             ways = {
-                "direct": partial(timed, make(server.port), pid),
-                "through": partial(timed, make(proxied), pid),
+                "direct": partial(timed, make(server.port), count, pid),
+                "through": partial(timed, make(proxied), count, pid),
             }
             rounds = alternate(asked.rounds, ways)
             direct, _ = map(min, zip(*rounds["direct"], strict=True))
@@ -109,7 +99,7 @@ def main() -> None:
             table.add(
                 name, f"{direct:.0f} µs", f"{through:.0f} µs", f"{through / direct:.2f}", f"{work:.0f} µs"
             )
-    publish(asked.markdown, "proxied", table.text)
+    publish(asked, "docs/testing/proxy.md", "proxied", table.text)
 
 
 if __name__ == "__main__":

@@ -110,28 +110,22 @@ class Results:
                 *row.cells(lambda each: f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}"),
             )
 
-    def add_figures(self, figures: Iterable[Figure]) -> None:
-        """Keep and print them."""
+    def add_figures(self, figures: Iterable[Figure]) -> str:
+        """Keep and print them; return the table."""
         print()
-        table = _table_of_figures(quiet=False)
+        table = Table(f"figure | unit | {_NAMES} | {_RATIOS}", words=2)
         for figure in figures:
             self.figures.append(figure)
             table.add(*figure.cells())
-
-    def write(self, path: Path) -> None:
-        """Write all of it as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        return table.text
 
     def keep(self, folder: Path) -> None:
-        """Write it into the folder in place of the last run."""
+        """Write all of it as JSON into the folder, in place of the last run."""
+        folder.mkdir(parents=True, exist_ok=True)
         for earlier in folder.glob("*-bench.json"):
             earlier.unlink()
-        self.write(folder / f"{self.date}-{self.commit.removesuffix('+')}-bench.json")
-
-
-def _table_of_figures(*, quiet: bool) -> Table:
-    return Table(f"figure | unit | {_NAMES} | {_RATIOS}", words=2, quiet=quiet)
+        path = folder / f"{self.date}-{self.commit.removesuffix('+')}-bench.json"
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def slowest_first(results: Results, names: Collection[str]) -> str:
@@ -144,7 +138,7 @@ def slowest_first(results: Results, names: Collection[str]) -> str:
     return f"{table.text}\n{results.head}\n"
 
 
-def summary(results: Results) -> str:
+def summary(results: Results, figures: str) -> str:
     """The tables of docs/benchmarks.md: 50 clients at once, pipelines for XADD only, and the single figures."""
     table = Table(
         f"{_MANY} | CPU µs: {_NAMES} | {_RATIOS} | requests/s | vs Redis | p99 ms | Redis'", quiet=True
@@ -161,7 +155,4 @@ def summary(results: Results) -> str:
                 f"{ours.p99_milliseconds:.2f}",
                 f"{redis.p99_milliseconds:.2f}",
             )
-    figures = _table_of_figures(quiet=True)
-    for figure in results.figures:
-        figures.add(*figure.cells())
-    return f"{results.head}\n\n{table.text}\n{figures.text}"
+    return f"{results.head}\n\n{table.text}\n{figures}"

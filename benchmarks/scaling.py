@@ -1,8 +1,8 @@
 """Whether commands cost what their documentation says when there is more of everything: makes docs/scaling.md.
 
-    .venv/bin/python benchmarks/scaling.py --markdown docs/scaling.md    to ten million, about ten minutes, 8 GB
-    .venv/bin/python benchmarks/scaling.py --quick                       to a hundred thousand
-    .venv/bin/python benchmarks/scaling.py pending keys                  only what has one of the words in its name
+    .venv/bin/python benchmarks/scaling.py --publish        to ten million, about ten minutes, 8 GB
+    .venv/bin/python benchmarks/scaling.py --quick          to a hundred thousand
+    .venv/bin/python benchmarks/scaling.py pending keys     only what has one of the words in its name
 
 Each figure is processor time of the server for one request, read from the system. There is a server for each size, and
 they get their requests, which come pipelined, in turn: this machine is not always equally fast. Growth is what a request
@@ -13,17 +13,15 @@ measured with the same requests: what grows there as well is the memory of this 
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import hiredis
 from scaling_cases import GROWING
-from servers import LABELS, LOAD_CORE, Connection, Server, binary, machine, matches, pin, version
+from servers import LABELS, ROOT, Connection, Server, labelled, matches, open_files, pin, where
 from tables import Table, options
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class Line:
         # What more of everything makes cheaper was noise.
         costs = list(accumulate(reversed(self.costs.values()), min))[::-1]
         per_unit = [
-            max(cost, 0.1) / _expected(self.case.growth, size)
+            max(cost, 0.1) / {"1": 1.0, "log": math.log2(size), "n": size}[self.case.growth]
             for size, cost in zip(self.costs, costs, strict=True)
         ]
         later = [max(per_unit[at:]) / each for at, each in enumerate(per_unit)]
@@ -74,18 +72,11 @@ class Line:
         return f"{self.growth:.1f}{beside}"
 
 
-def _expected(growth: str, n: int) -> float:
-    return {"1": 1.0, "log": math.log2(n), "n": float(n)}[growth]
-
-
 def main() -> None:
     """Measure, print, and write the document."""
-    asked = options(__doc__, "names", "--quick", "--markdown").parse_args()
-    pin(LOAD_CORE)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # ten thousand clients; the server inherits it
-    compares = not asked.quick and binary(_RIVAL) is not None
-    begun = time.monotonic()
+    asked = options(__doc__, "names", "--quick", "--publish").parse_args()
+    pin()
+    open_files(12_000)
     sections: list[str] = []
     too_much: list[str] = []
     for growing in GROWING:
@@ -94,7 +85,7 @@ def main() -> None:
         sizes = [n for n in growing.sizes if n <= _QUICK] if asked.quick else growing.sizes
         lines = measure(growing, "rillet", sizes)
         grown = [line for line in lines if line.is_too_much]
-        if compares and grown:
+        if grown and not asked.quick:
             rivals = {rival.case: rival.growth for rival in measure(growing, _RIVAL, sizes)}
             for line in grown:
                 line.rival = rivals.get(line.case, math.nan)
@@ -102,10 +93,9 @@ def main() -> None:
         print(sections[-1], flush=True)
         too_much += [f"- `{line.case.line}` with many {growing.what}: {line.shown}" for line in grown]
     print("\n".join(too_much))
-    print(f"\n({time.monotonic() - begun:.0f} seconds)", file=sys.stderr)
-    if asked.markdown:
+    if asked.publish:
         text = "\n".join([_head(too_much), *sections])
-        asked.markdown.write_text(text, encoding="utf-8")
+        (ROOT / "docs/scaling.md").write_text(text, encoding="utf-8")
 
 
 def measure(growing: Growing, program: str, sizes: list[int] | tuple[int, ...]) -> list[Line]:
@@ -113,7 +103,8 @@ def measure(growing: Growing, program: str, sizes: list[int] | tuple[int, ...]) 
     with ExitStack() as stack:
         servers = {n: stack.enter_context(Server(program, "--maxclients", "12000")) for n in sizes}
         lines = [Line(case, {}) for case in growing.cases]
-        kept = [growing.prepare(server, n) for n, server in servers.items()]
+        for n, server in servers.items():
+            growing.prepare(server, n)
         for server in servers.values():
             server.settled_bytes(_SETTLED)
         turns = dict.fromkeys(servers, 0)
@@ -124,10 +115,8 @@ def measure(growing: Growing, program: str, sizes: list[int] | tuple[int, ...]) 
                     meter.go_on()
             for meter in meters:
                 line.costs[meter.n] = meter.cost * 1e6
-                if line.case.uses_up:
+                if "gone" in line.case.marks:
                     turns[meter.n] = meter.turn
-        for connection in chain(*filter(None, kept)):
-            connection.close()
     return [line for line in lines if not any(map(math.isnan, line.costs.values()))]
 
 
@@ -146,11 +135,11 @@ class Meter:
         self._case = case
         self._costs: list[float] = []
         self._at_once = max(1, min(_REQUESTS, _ENOUGH // n)) if case.growth == "n" else _REQUESTS
-        self.rounds = _FEW_ROUNDS if case.uses_up and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
+        self.rounds = _FEW_ROUNDS if "gone" in case.marks and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
         server.rest()  # what the last command has left to the background
-        if case.alone:
+        if "alone" in case.marks:
             self._at_once = 1
-        if case.once:
+        if "once" in case.marks:
             self._at_once = self.rounds = 1
             return
         # The first ones may have to do what they find undone.
@@ -169,28 +158,23 @@ class Meter:
         return sorted(self._costs)[len(self._costs) // 4]
 
     def _round(self, number: int) -> float:
-        requests = [self._case.request(at, self.n) for at in range(self.turn, self.turn + number)]
+        turns = range(self.turn, self.turn + number)
         self.turn += number
-        return _round(self._server, requests, goes_on=self._case.alone)
-
-
-def _round(server: Server, requests: list[list[bytes]], *, goes_on: bool) -> float:
-    before = server.cpu_seconds()
-    try:
-        server.control.pipeline(list(chain(*requests)))
-    except hiredis.ReplyError:
-        if server.program == "rillet":
-            raise
-        server.control = Connection(server.port)  # the other replies are still to come
-        return math.nan
-    time.sleep(_ACCOUNTED)
-    while server.cpu_seconds() == before:
+        server, before = self._server, self._server.cpu_seconds()
+        try:
+            server.control.feed([each for turn in turns for each in self._case.request(turn, self.n)])
+        except hiredis.ReplyError:
+            if server.program == "rillet":
+                raise
+            server.control = Connection(server.port)  # the other replies are still to come
+            return math.nan
         time.sleep(_ACCOUNTED)
-    if goes_on:
-        used = -1.0
-        while used != (used := server.cpu_seconds()):
+        while server.cpu_seconds() == before:
             time.sleep(_ACCOUNTED)
-    return (server.cpu_seconds() - before) / len(requests)
+        used = -1.0
+        while "alone" in self._case.marks and used != (used := server.cpu_seconds()):
+            time.sleep(_ACCOUNTED)
+        return (server.cpu_seconds() - before) / number
 
 
 def _head(too_much: list[str]) -> str:
@@ -200,11 +184,11 @@ def _head(too_much: list[str]) -> str:
         "Processor time of the server for one request, in microseconds. Most commands cost the same with a thousand "
         f"entries, keys or clients as with {_QUICK:,}; these grow more than {_AT_MOST} times beyond their documented "
         f"complexity:\n\n{grown}\n\n*Growth* is that factor, over the sizes that were measured. Where it is above "
-        f"{_AT_MOST}, the growth of {LABELS[_RIVAL]} {version(_RIVAL)} with the same requests stands beside it, if it was "
+        f"{_AT_MOST}, the growth of {labelled(_RIVAL)} with the same requests stands beside it, if it was "
         "measured: both fetch from memory what no longer fits into the processor's caches. Old entries of a stream of "
         "more than a thousand are packed (`stream-compress-depth 0` turns that off): scattered reads unpack them, and so "
         "do deletions.\n\n"
-        f"Made by `benchmarks/scaling.py`, {time.strftime('%Y-%m-%d')}, Rillet {version('rillet')}, {machine()}.\n"
+        f"Made by `benchmarks/scaling.py`, {labelled('rillet')}, {where()}.\n"
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -43,8 +45,8 @@ LOAD_CORE: Final = 1
 _KINDS: Final = {"redis-server": "redis7", "redis-8.10": "redis810", "valkey-server": "valkey"}
 
 
-def pin(core: int, pid: int = 0) -> None:
-    """Keep a process (by default this one) on one core, where the system has that many and lets us."""
+def pin(core: int = LOAD_CORE, pid: int = 0) -> None:
+    """Keep a process (this one) on a core (that of the load), where the system has that many and lets us."""
     if hasattr(os, "sched_setaffinity") and core < (os.cpu_count() or 1):
         os.sched_setaffinity(pid, {core})
 
@@ -80,13 +82,13 @@ def require(*names: str) -> None:
         )
 
 
-def version(name: str) -> str:
-    """`7.0.15`."""
+def labelled(name: str) -> str:
+    """`Redis 7.0.15`."""
     output = subprocess.run(
         [str(binary(name)), "--version"], capture_output=True, text=True, check=True
     ).stdout
     found = re.search(r"\(Rillet ([0-9.]+)\)", output) or re.search(r"v=([0-9.]+)", output)
-    return found[1] if found else output.strip()
+    return f"{LABELS[name].split()[0]} {found[1] if found else output.strip()}"
 
 
 def machine() -> str:
@@ -96,6 +98,11 @@ def machine() -> str:
     model = re.search(r"model name\s*: (.*)", text)
     python = sys.version.split(" ", 1)[0]
     return f"{model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, Python {python}"
+
+
+def where() -> str:
+    """When and on what the figures are measured."""
+    return f"{time.strftime('%Y-%m-%d')}, {machine()}"
 
 
 def git(*words: str, check: bool = True) -> str:
@@ -119,9 +126,21 @@ def commit() -> str:
     return git("rev-parse", "--short", "HEAD", check=False) + "+" * bool(changed)
 
 
-def versions() -> str:
-    """All programs with their versions."""
-    return ", ".join(f"{LABELS[name].split()[0]} {version(name)}" for name in PROGRAMS)
+def open_files(wanted: int) -> int:
+    """Let this process, and the servers that it starts, open so many files, or all that the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    return allowed
+
+
+def environment(folder: Path, *packages: str | Path) -> Path:
+    """Make a Python environment with some packages, and return its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", *packages], check=True)
+    return python
 
 
 def cpu_seconds(pid: int) -> float:
@@ -167,13 +186,13 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Start it and wait until it accepts clients; it may still be loading afterwards."""
+        """Start it and wait until it answers; it has loaded its data then."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self._process.pid
         if self._pinned:
             pin(SERVER_CORE, self.pid)
-        self.control = self._connect()
+        self.control = self._wait_until_it_answers()
 
     def unpin(self) -> None:
         """Let it use every core, from now on: the child of a rewrite is not meant to share its parent's."""
@@ -191,37 +210,21 @@ class Server:
             self._process.kill()
             self._process.wait()
 
-    def restart(self) -> None:
-        """Stop in order, start again, and wait until the data is there."""
-        self.stop()
-        self.start()
-        while True:
-            try:
-                self.control.call("PING")
-            except Exception as error:
-                if not str(error).startswith("LOADING"):
-                    raise
-                time.sleep(0.005)
-            else:
-                return
-
-    def _connect(self) -> Connection:
-        until = time.monotonic() + 20
+    def _wait_until_it_answers(self) -> Connection:
+        connection, until = None, time.monotonic() + 300
         while self._process.poll() is None and time.monotonic() < until:
             try:
-                return Connection(self.port)
-            except OSError:
+                connection = connection or Connection(self.port)
+                connection.call("PING")
+            except (OSError, hiredis.ReplyError):  # not there yet, or loading
                 time.sleep(0.002)
+            else:
+                return connection
         raise SystemExit(f"{self.program} did not start:\n{self.log.read_text(errors='replace')}")
 
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads, user and system."""
         return cpu_seconds(self.pid)
-
-    def user_seconds(self) -> float:
-        """Processor time used in user mode so far, as the system counts it: in ticks of 10 ms."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
         """Memory in use."""
@@ -253,21 +256,23 @@ class Server:
 class Connection:
     """A client that knows just enough: pipelines of encoded requests."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, secure: bool = False) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=300)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if secure:
+            context = ssl.create_default_context()
+            # Our own server, on the loopback.
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            self.socket = context.wrap_socket(self.socket)
         self._reader = hiredis.Reader(notEnoughData=NotImplemented)
 
     def call(self, *words: object) -> object:
         """One command, its reply; an error reply is raised."""
-        return self.pipeline([encode(*words)])[0]
-
-    def pipeline(self, requests: Iterable[bytes], at_once: int = 500) -> list[object]:
-        """Send many requests, some at a time, and return all replies; an error reply is raised."""
-        return list(self._replies(requests, at_once))
+        [reply] = self._replies([encode(*words)], 1)
+        return reply
 
     def feed(self, requests: Iterable[bytes], at_once: int = 500) -> None:
-        """As `pipeline`, but forget the replies."""
+        """Send many requests, some at a time, and forget the replies; an error reply is raised."""
         deque(self._replies(requests, at_once), 0)
 
     def _replies(self, requests: Iterable[bytes], at_once: int) -> Iterator[object]:
@@ -276,19 +281,18 @@ class Connection:
             self.socket.sendall(b"".join(some))
             # The server is at work on these while the ones before are looked at here.
             for _ in range(waited_for):
-                reply = self.receive()
-                if isinstance(reply, Exception):
-                    raise reply
-                yield reply
+                yield self.receive()
             waited_for = len(some)
 
     def receive(self) -> object:
-        """The next reply; an error reply is given, not raised."""
+        """The next reply; an error reply is raised."""
         while (answer := self._reader.gets()) is NotImplemented:
             data = self.socket.recv(1 << 20)
             if not data:
                 raise ConnectionError("the server closed the connection")
             self._reader.feed(data)
+        if isinstance(answer, Exception):
+            raise answer
         return answer
 
     def close(self) -> None:

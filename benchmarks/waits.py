@@ -10,7 +10,6 @@ A process of its own sends a PING every millisecond while the operation lasts. A
 for the PINGs that could not be sent during it as well, else one long pause would count as one slow request of many.
 *Work* is the most processor time that the server used while one PING waited: a long wait with little work is the
 machine's doing, not the server's; `in_process.py --profile` shows what the work is.
-`make bench` takes `time_to_wake` from here: how long blocked readers sleep on after an XADD.
 """
 
 from __future__ import annotations
@@ -19,35 +18,16 @@ import contextlib
 import math
 import multiprocessing
 import select
-import selectors
-import socket
 import ssl
 import time
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY, PIPED, Benchmark, Mode, percentiles
-from results import Figure
-from scaling_cases import variadic
-from servers import (
-    LABELS,
-    LOAD_CORE,
-    PROGRAMS,
-    Connection,
-    Server,
-    alternate,
-    cpu_seconds,
-    encode,
-    machine,
-    matches,
-    pin,
-    require,
-    versions,
-)
-from tables import Table, options
-from workloads import ADD, ENTRY, NEW, entry_id, fill, pending
+from loads import MANY, PIPED, Benchmark
+from servers import LABELS, Connection, Server, cpu_seconds, encode, labelled, matches, pin, require, where
+from tables import Table, options, size
+from workloads import ADD, ENTRY, NEW, elements, entry_id, fill, fill_with_group, keys, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +35,6 @@ if TYPE_CHECKING:
 
 _FORKS: Final = multiprocessing.get_context("fork")
 _AT_MOST: Final = 20.0
-_READERS: Final = 100
 _EVERY: Final = 0.001
 _SECONDS: Final = 3.0  # of what has no end of its own
 _CHUNK: Final = 1 << 18
@@ -74,18 +53,9 @@ class Operation:
     secure: bool = False
 
 
-@dataclass(frozen=True)
-class Waits:
-    """What a probe has found, in milliseconds."""
-
-    longest: float
-    p999: float
-    work: float
-
-
 def _probe(port: int, pid: int, pipe: Pipe) -> None:
-    """Send a PING each millisecond, from another process, until something comes through the pipe."""
-    pin(LOAD_CORE)
+    """Send a PING each millisecond until something comes through the pipe; answer with what `measure` returns."""
+    pin()
     connection = Connection(port)
     connection.call("PING")
     pipe.send(None)
@@ -102,7 +72,7 @@ def _probe(port: int, pid: int, pipe: Pipe) -> None:
             wait -= _EVERY
         time.sleep(_EVERY)
     waits.sort()
-    pipe.send(Waits(waits[-1], waits[math.ceil(len(waits) * 0.999) - 1], work * 1000))
+    pipe.send((waits[-1], waits[math.ceil(len(waits) * 0.999) - 1], work * 1000))
 
 
 # What there is
@@ -113,18 +83,9 @@ def _group_of_two(server: Server, n: int) -> None:
     server.control.call("XCLAIM", "s", "g", "d", 0, *map(entry_id, range(0, n, 100)))
 
 
-def _group_new(server: Server, n: int) -> None:
-    fill(server, n)
-    server.control.call("XGROUP", "CREATE", "s", "g", "0")
-
-
 def _expiring(server: Server, n: int) -> None:
     at = int(time.time() * 1000) + 1_000 + n // 20
     server.control.feed(encode("SET", f"key:{number}", "value", "PXAT", at) for number in range(n))
-
-
-def _elements(head: str, each: str) -> Callable[[Server, int], None]:
-    return lambda server, n: server.control.feed(variadic(head, n, each), 10)
 
 
 def _nothing(_server: Server, _n: int) -> None:
@@ -145,11 +106,6 @@ def _scattered(line: str) -> Callable[[Server, int], object]:
     )
 
 
-def _load(mode: Mode, line: str) -> Callable[[Server, int], object]:
-    """N requests of redis-benchmark."""
-    return lambda server, n: Benchmark(line).send(server, mode, n)
-
-
 def _reads(line: str, at_most: int = 10_000_000) -> Callable[[Server, int], object]:
     return lambda server, _: Benchmark(line, at_most=at_most).run(server, MANY, _SECONDS)
 
@@ -167,7 +123,7 @@ def _expire_stream(server: Server, _n: int) -> None:
 
 
 def _transaction(server: Server, _n: int) -> None:
-    server.control.pipeline(
+    server.control.feed(
         [encode("MULTI"), *[encode("SET", f"key:{at}", "value") for at in range(50_000)], encode("EXEC")]
     )
 
@@ -183,20 +139,9 @@ def _background(command: str, field: bytes) -> Callable[[Server, int], None]:
     return act
 
 
-def _connect(server: Server, *, secure: bool) -> socket.socket:
-    plain = socket.create_connection(("127.0.0.1", server.load_port), timeout=60)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if not secure:
-        return plain
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # our own server, on the loopback
-    return context.wrap_socket(plain)
-
-
 def _send_without_pause(server: Server, *, request: bytes, reads: bool, secure: bool) -> None:
-    pin(LOAD_CORE)
-    sock = _connect(server, secure=secure)
+    pin()
+    sock = Connection(server.load_port, secure=secure).socket
     sock.setblocking(False)
     view = memoryview(request * max(_CHUNK // len(request), 1))
     busy = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -220,7 +165,9 @@ def _greedy(line: str) -> Iterator[Operation]:
     for reads, secure in ((True, False), (False, False), (True, True), (False, True)):
         send = partial(_send_without_pause, request=request, reads=reads, secure=secure)
         name = f"greedy {line.split(maxsplit=1)[0]}{', TLS' * secure}{', replies not read' * (not reads)}"
-        yield Operation(name, _thousand, partial(_in_a_process, send), secure=secure)
+        yield Operation(
+            name, lambda server, _: fill(server, 1000), partial(_in_a_process, send), secure=secure
+        )
 
 
 def _in_a_process(send: Callable[[Server], None], server: Server, _n: int) -> None:
@@ -229,20 +176,17 @@ def _in_a_process(send: Callable[[Server], None], server: Server, _n: int) -> No
     process.join()
 
 
-def _thousand(server: Server, _n: int) -> None:
-    fill(server, 1000)
-
-
 _newer: Final = partial(Operation, prepare=pending, is_new=True)
-_KEYS: Final = _elements("MSET", "key:{} value")
-_HASH: Final = _elements("HSET h", "f{} v{}")
-_SORTED: Final = _elements("ZADD z", "{} m{}")
+_HASH: Final = elements("HSET h", "f{} v{}")
+_SORTED: Final = elements("ZADD z", "{} m{}")
 
 OPERATIONS: Final = (
     Operation("nothing, for a second", _nothing, lambda _s, _n: time.sleep(1)),
-    Operation("N XADDs, 50 clients, pipeline 16", _nothing, _load(PIPED, ADD)),
+    Operation(
+        "N XADDs, 50 clients, pipeline 16", _nothing, lambda server, n: Benchmark(ADD).send(server, PIPED, n)
+    ),
     Operation("XRANGE COUNT 100 by 50 clients", fill, _reads("XRANGE s - + COUNT 100")),
-    Operation("XREADGROUP COUNT 100 by 50 clients", _group_new, _reads(NEW.format(100), at_most=1000)),
+    Operation("XREADGROUP COUNT 100 by 50 clients", fill_with_group, _reads(NEW.format(100), at_most=1000)),
     Operation("XTRIM MAXLEN 1 of N entries", fill, _call("XTRIM s MAXLEN 1")),
     Operation(
         "XTRIM MINID at the last of N entries",
@@ -272,9 +216,9 @@ OPERATIONS: Final = (
     Operation("DEL of a hash of N", _HASH, _call("DEL h")),
     Operation("UNLINK of a sorted set of N", _SORTED, _call("UNLINK z")),
     Operation("expiry of N keys at once", _expiring, _until_empty),
-    Operation("FLUSHALL of N keys", _KEYS, _call("FLUSHALL")),
+    Operation("FLUSHALL of N keys", keys, _call("FLUSHALL")),
     Operation("FLUSHALL of a stream with N pending", pending, _call("FLUSHALL")),
-    Operation("KEYS over N keys", _KEYS, _call("KEYS nothing*")),
+    Operation("KEYS over N keys", keys, _call("KEYS nothing*")),
     Operation("MULTI of 50,000 SETs", _nothing, _transaction),
     Operation(
         "BGREWRITEAOF with N pending", pending, _background("BGREWRITEAOF", b"aof_rewrite_in_progress"), _AOF
@@ -286,58 +230,15 @@ OPERATIONS: Final = (
 )
 
 
-def time_to_wake(rounds: int, turns: int) -> Iterator[Figure]:
-    """One XADD wakes a hundred readers: until the median and the last of them has its entry, and at what cost."""
-    found = alternate(rounds, {program: partial(_wake, program, turns) for program in PROGRAMS})
-    for at, (name, unit) in enumerate((("p50", "ms"), ("p99", "ms"), ("each", "CPU µs"))):
-        servers = {program: median([each[at] for each in figures]) for program, figures in found.items()}
-        yield Figure(f"{_READERS} blocked readers woken by XADD, {name}", unit, servers)
-
-
-def _wake(program: str, turns: int) -> tuple[float, float, float]:
-    block = encode("XREAD", "BLOCK", "0", "STREAMS", "x", "$")
-    add = encode(*ADD.split())
-    lasted: list[float] = []
-    cpu = 0.0
-    with Server(program) as server, selectors.DefaultSelector() as selector:
-        readers = [Connection(server.port) for _ in range(_READERS)]
-        for reader in readers:
-            selector.register(reader.socket, selectors.EVENT_READ)
-        for _ in range(turns):
-            for reader in readers:
-                reader.socket.sendall(block)
-            while _blocked(server) < _READERS:
-                time.sleep(0.001)
-            before = server.cpu_seconds()
-            begun = time.perf_counter()
-            server.control.socket.sendall(add)
-            asleep = _READERS
-            while asleep:
-                for key, _ in selector.select():
-                    assert key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
-                    lasted.append(time.perf_counter() - begun)
-                    asleep -= 1
-            cpu += server.cpu_seconds() - before
-            server.control.receive()  # the reply to XADD
-    return (*percentiles(lasted), cpu / turns / _READERS * 1e6)
-
-
-def _blocked(server: Server) -> int:
-    statistics = server.control.call("INFO", "clients")
-    assert isinstance(statistics, bytes)
-    return int(statistics.split(b"\r\nblocked_clients:", 1)[1].split(b"\r", 1)[0])
-
-
 def main() -> None:
     """Print a table, and the operations for which Rillet does not answer for long."""
-    parser = options(__doc__, "names", "--quick")
-    parser.add_argument("--n", type=int, help="N (1,000,000; with --quick 100,000)")
+    parser = options(__doc__, "names", "--quick", "--entries")
     parser.add_argument("--programs", nargs="+", default=["rillet", "redis-server"], choices=list(LABELS))
     asked = parser.parse_args()
-    n = asked.n or (100_000 if asked.quick else 1_000_000)
+    n = size(asked)
     require(*asked.programs, "redis-benchmark")
-    pin(LOAD_CORE)
-    print(f"{time.strftime('%Y-%m-%d')}; {versions()}; {machine()}; N is {n:,}; milliseconds.\n")
+    pin()
+    print(f"{where()}; {', '.join(map(labelled, asked.programs))}; N is {n:,}; milliseconds.\n")
     heads = [f"{LABELS[name]} longest | p99.9 | work | lasts" for name in asked.programs]
     table = Table(f"operation | {' | '.join(heads)}")
     too_long = []
@@ -349,17 +250,17 @@ def main() -> None:
             if operation.is_new and program != "rillet":
                 cells += ["-"] * 4
                 continue
-            waits, lasted = measure(operation, program, n)
-            cells += [f"{waits.longest:.1f}", f"{waits.p999:.1f}", f"{waits.work:.1f}", f"{lasted:,.0f}"]
-            if program == "rillet" and waits.work > _AT_MOST:
-                too_long.append(f"- {operation.name}: {waits.work:.0f} ms")
+            longest, p999, work, lasted = measure(operation, program, n)
+            cells += [f"{longest:.1f}", f"{p999:.1f}", f"{work:.1f}", f"{lasted:,.0f}"]
+            if program == "rillet" and work > _AT_MOST:
+                too_long.append(f"- {operation.name}: {work:.0f} ms")
         table.add(operation.name, *cells)
     print(f"\nThe server works for more than {_AT_MOST:g} ms without answering:")
     print("\n".join(too_long) or "nothing")
 
 
-def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float]:
-    """Return how long PINGs waited, and how long the operation took in milliseconds."""
+def measure(operation: Operation, program: str, n: int) -> tuple[float, float, float, float]:
+    """Return milliseconds: a PING's longest wait, their p99.9, the most work during one, and those of the operation."""
     with Server(program, *operation.flags, secure=operation.secure) as server:
         operation.prepare(server, n)
         server.unpin()  # a child or thread may have the other core, as in life
@@ -374,9 +275,9 @@ def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float]:
         lasted = (time.perf_counter() - begun) * 1000
         time.sleep(0.2)  # what comes afterwards belongs to it
         here.send(None)
-        waits = here.recv()
+        longest, p999, work = here.recv()
         probe.join()
-        return waits, lasted
+        return longest, p999, work, lasted
 
 
 if __name__ == "__main__":

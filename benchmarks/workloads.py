@@ -18,7 +18,7 @@ from servers import WITHOUT_TLS, Connection, Server, alternate, encode, matches
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from loads import Load, Mode, Sample
 
@@ -67,6 +67,26 @@ def pending(server: Server, count: int = ENTRIES) -> None:
     deliver_all(server, count)
 
 
+def fill_with_group(server: Server, count: int) -> None:
+    """As `fill`, with a group that has read nothing."""
+    fill(server, count)
+    server.control.call("XGROUP", "CREATE", "s", "g", "0")
+
+
+def elements(head: str, each: str) -> Callable[[Server, int], None]:
+    """Return what sends commands that begin with `head` and bring a thousand of `each` (the number is its `{}`)."""
+
+    def requests(count: int) -> Iterator[bytes]:
+        for start in range(0, count, 1000):
+            numbers = range(start, min(start + 1000, count))
+            yield encode(*head.split(), *[word for at in numbers for word in each.format(at, at).split()])
+
+    return lambda server, count: server.control.feed(requests(count), 10)
+
+
+keys: Final = elements("MSET", "key:{} value")
+
+
 @dataclass(frozen=True)
 class Workload:
     """One line of the table for each mode.
@@ -90,15 +110,11 @@ class Workload:
 
 
 def play(
-    asked: argparse.Namespace, programs: Sequence[str], *, every_mode: bool
+    asked: argparse.Namespace, programs: Iterable[str], workloads: Iterable[Workload] | None = None
 ) -> Iterator[tuple[Workload, Mode, dict[str, list[Sample]]]]:
-    """Run the workloads that were asked for: servers take turns; yield the samples of each, by workload and mode."""
-    for workload in WORKLOADS:
-        modes = [
-            mode
-            for mode in workload.modes
-            if (asked.mode in mode.name if asked.mode else every_mode or mode == MANY)
-        ]
+    """Run all workloads, or some, as far as they were asked for; yield the samples of each, by workload and mode."""
+    for workload in WORKLOADS if workloads is None else workloads:
+        modes = [mode for mode in workload.modes if mode.name.endswith(asked.mode)]
         if not modes or not matches(workload.name, asked.names):
             continue
         with ExitStack() as stack:
@@ -204,7 +220,7 @@ def _workers() -> Load:
             for client in range(mode.clients)
         ]
 
-    return Own(requests, _workers_streams, steps=3)
+    return Own(requests, _workers_streams)
 
 
 def _each_its_stream(make: Callable[[bytes, int], Iterable[bytes]], commands: int) -> Load:
@@ -216,7 +232,7 @@ def _each_its_stream(make: Callable[[bytes, int], Iterable[bytes]], commands: in
             for at in range(_REQUESTS // commands)
         ]
 
-    return Own(requests, flush)
+    return Own(requests, flush, commands)
 
 
 def _add(key: bytes, turn: int) -> Iterator[bytes]:
@@ -231,7 +247,7 @@ def _transaction(key: bytes, turn: int) -> Iterator[bytes]:
 
 
 def _mixture(key: bytes, turn: int) -> Iterator[bytes]:
-    """Sixteen commands as an application mixes them; the replies are always of the same length."""
+    """Sixteen commands as an application mixes them."""
     for number in range(4):
         yield from _add(key, turn * 4 + number)
         yield encode("SET", b"key:" + key, "value:0123456789")

@@ -9,7 +9,7 @@ BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 def test_waits_are_measured_with_the_work_behind_them():
     done = subprocess.run(
-        [sys.executable, BENCHMARKS / "waits.py", "--n", "1000", "--programs", "rillet", "--", "xgroup destroy"],
+        [sys.executable, BENCHMARKS / "waits.py", "--entries", "1000", "--programs", "rillet", "--", "xgroup destroy"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,5 +1,6 @@
 """A server alone with its connections: no sockets, no files, no time."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,29 @@ class Wire:
         self.written.append(b"aborted")
 
 
+class Turns(list[tuple[Callable[..., object], tuple[object, ...]]]):
+    """What a server uses of an event loop: the calls of its next turn. No timer of it ever fires."""
+
+    def call_soon(self, what: Callable[..., object], *args: object) -> None:
+        self.append((what, args))
+
+    def call_later(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(cancel=lambda: None)
+
+    call_at = call_later
+
+    def time(self) -> float:
+        return 0.0
+
+    def run(self) -> bool:
+        """Take one turn; whether there was something to call."""
+        calls = self[:]
+        self.clear()
+        for what, args in calls:
+            what(*args)
+        return bool(calls)
+
+
 class Alone:
     """A server without sockets and files, at a standing clock; recorded, or also with a fault that never hits."""
 
@@ -58,14 +82,7 @@ class Alone:
         server.config.set([(b"slowlog-log-slower-than", b"-1")])
         for name in server.dispatcher.entries:
             server.dispatcher.find(name.encode().split(b"|"))  # the first of each takes the general way
-        self.turns: list[tuple[object, tuple[object, ...]]] = []
-        later = SimpleNamespace(cancel=lambda: None)
-        server.loop = SimpleNamespace(  # type: ignore[assignment]
-            call_soon=lambda what, *args: self.turns.append((what, args)),
-            call_later=lambda *_: later,
-            call_at=lambda *_: later,
-            time=lambda: 0.0,
-        )
+        server.loop = self.turns = Turns()  # type: ignore[assignment]
         self.propagated: list[bytes] = []
         server.propagation.connect(self.propagated.append)
         self.clients = [self._connect() for _ in range(4)]
@@ -92,10 +109,7 @@ class Alone:
 
     def turn(self) -> bool:
         """Call what was to be called in the next turn of the loop; whether there was something."""
-        turns, self.turns = self.turns, []
-        for what, args in turns:
-            what(*args)  # type: ignore[operator]
-        return bool(turns)
+        return self.turns.run()
 
     def recorded(self) -> list[list[Any]]:
         """What the recording has."""

@@ -9,10 +9,10 @@ assert trial.seen() == trial.replayed()    # memory, and what the AOF and the re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from hiredis import Reader
+from support.alone import Turns
 from support.invariants import check_invariants
 
 from rillet.commands.runtime.client import Client
@@ -95,14 +95,7 @@ class Trial:
         self.clock.freeze(NOW)
         self.server = _server(self.clock)
         self.propagated: list[bytes] = []
-        self.turns: list[tuple[Any, tuple[Any, ...]]] = []
-        later = SimpleNamespace(cancel=lambda: None)
-        self.server.loop = SimpleNamespace(  # type: ignore[assignment]
-            call_soon=lambda what, *args: self.turns.append((what, args)),
-            call_later=lambda *_: later,
-            call_at=lambda *_: later,
-            time=lambda: 0.0,
-        )
+        self.server.loop = self.turns = Turns()  # type: ignore[assignment]
         self.server.propagation.connect(self.propagated.append)
         self.clients = [self._connect()]
         self.other = _server(self.clock)

@@ -188,7 +188,7 @@ GOOD = {
     ],
 )
 def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
-    """The time is measured in benchmarks/spark.py; here no function of one text may be called for more than a few."""
+    """Texts that do not fit are found in whole columns: no function of one text is called."""
     from rillet.pipeline.source import casts, time_casts
 
     calls = []

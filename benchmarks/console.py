@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from datetime import UTC, datetime
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
-from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, resident_bytes, version
+from servers import Server, encode, labelled, pin, require, resident_bytes, where
 from tables import Table, options, publish
 
 from rillet.console.link import Link
@@ -39,27 +38,36 @@ def fill(server: Server, streams: int) -> None:
         for at in range(_GROUPS):
             words.append(("XGROUP", "CREATE", name, f"group:{at}", "0"))
             words.append(("XREADGROUP", "GROUP", f"group:{at}", "Bob", "COUNT", "5", "STREAMS", name, ">"))
-        server.control.pipeline([encode(*each) for each in words])
+        server.control.feed([encode(*each) for each in words])
 
 
 def grow(server: Server, turn: int) -> None:
     """Add to ten streams, so that rates and series have something to show."""
-    server.control.pipeline([encode("XADD", f"stream:{turn % 10}", "*", "f", "v") for _ in range(10)])
+    server.control.feed([encode("XADD", f"stream:{turn % 10}", "*", "f", "v") for _ in range(10)])
 
 
-async def measure(server: Server, rounds: int) -> tuple[float, float, float, float]:
-    """Return seconds of a round, median and least, and medians of processor time: of the server, of the console."""
+class Round(NamedTuple):
+    """Seconds by the clock and of the processors of the server and of the console; the memory of this process."""
+
+    taken: float
+    of_server: float
+    of_console: float
+    memory: int
+
+
+async def _play(server: Server, rounds: int) -> list[Round]:
     link = Link(f"redis://127.0.0.1:{server.port}")
     poller = Poller(link)
-    found: list[tuple[float, float, float]] = []
-    for turn in range(rounds + 2):
+    found = []
+    for turn in range(rounds):
         grow(server, turn)
         begun, ours, theirs = time.perf_counter(), time.process_time(), server.cpu_seconds()
         await poller.round()
-        found.append((time.perf_counter() - begun, server.cpu_seconds() - theirs, time.process_time() - ours))
+        taken, of_console = time.perf_counter() - begun, time.process_time() - ours
+        of_server = server.cpu_seconds() - theirs
+        found.append(Round(taken, of_server, of_console, resident_bytes(os.getpid())))
     await link.close()
-    seconds, of_server, of_console = zip(*found[2:], strict=True)  # the first ones find the keys
-    return median(seconds), min(seconds), median(of_server), median(of_console)
+    return found
 
 
 def table(rounds: int) -> str:
@@ -69,33 +77,23 @@ def table(rounds: int) -> str:
         for program in _PROGRAMS:
             with Server(program) as server:
                 fill(server, streams)
-                taken, least, of_server, of_console = asyncio.run(measure(server, rounds))
-                times = [f"{each * 1000:.1f}" for each in (taken, least, of_server, of_console)]
-                share = of_server / (taken + max(TICK, SHARE * taken))
-                made.add(f"{streams:,}", f"{LABELS[program]} {version(program)}", *times, f"{share:.2%}")
+                played = asyncio.run(_play(server, rounds + 2))[2:]  # the first ones find the keys
+            taken, of_server, of_console, _ = map(median, zip(*played, strict=True))
+            times = [taken, min(each.taken for each in played), of_server, of_console]
+            share = of_server / (taken + max(TICK, SHARE * taken))
+            made.add(
+                f"{streams:,}", labelled(program), *[f"{each * 1000:.1f}" for each in times], f"{share:.2%}"
+            )
     return made.text
-
-
-async def _memory(server: Server, rounds: int) -> list[int]:
-    before = resident_bytes(os.getpid())
-    link = Link(f"redis://127.0.0.1:{server.port}")
-    poller = Poller(link)
-    found = []
-    for turn in range(rounds + 1):
-        grow(server, turn)
-        await poller.round()
-        if turn % (rounds // 4) == 0:
-            found.append(resident_bytes(os.getpid()) - before)
-    await link.close()
-    return found
 
 
 def memory(rounds: int) -> str:
     """Return a sentence on what the console remembers over many rounds."""
     with Server("rillet") as server:
         fill(server, _REMEMBERED)
-        found = asyncio.run(_memory(server, rounds))
-    shown = ", ".join(f"{each / 1e6:.1f}" for each in found)
+        before = resident_bytes(os.getpid())
+        played = asyncio.run(_play(server, rounds + 1))
+    shown = ", ".join(f"{(each.memory - before) / 1e6:.1f}" for each in played[:: rounds // 4])
     return (
         f"{_REMEMBERED} streams add to the memory of the console, after the first of {rounds:,} rounds and after each "
         f"quarter of them: {shown} MB."
@@ -104,14 +102,14 @@ def memory(rounds: int) -> str:
 
 def main() -> None:
     """Print the table, or put it into a page."""
-    parser = options(__doc__, "--markdown", rounds=9)
+    parser = options(__doc__, "--publish", rounds=9)
     parser.add_argument("--memory-rounds", type=int, default=1_500)
     asked = parser.parse_args()
     require(*_PROGRAMS)
-    pin(LOAD_CORE)
+    pin()
     print(remembered := memory(asked.memory_rounds))  # first, while no freed memory can be used again
-    print(head := f"Medians of {asked.rounds} rounds on {datetime.now(UTC).date()}, {machine()}.\n")
-    publish(asked.markdown, "rounds", f"{head}\n{table(asked.rounds)}\n{remembered}\n")
+    print(head := f"Medians of {asked.rounds} rounds, {where()}.\n")
+    publish(asked, "docs/console.md", "rounds", f"{head}\n{table(asked.rounds)}\n{remembered}\n")
 
 
 if __name__ == "__main__":
