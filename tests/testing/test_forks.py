@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.forks import run_python
 from support.live import eventually
-from support.programs.forked_program import run_python
 from support.programs.pytest_run import WITHOUT
 
 from rillet.storage import system

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.forked_program import run_python
+from support.forks import run_python
 from support.programs.pytest_run import WITHOUT
 from support.servers import start_server
 

@@ -2,21 +2,18 @@
 
 import http.client
 import os
-import select
 import shutil
 import signal
-import tempfile
 import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from support import needs
-from support.programs.forked_program import Forks
+from support.forks import Forks
 
 # `make test` has the browser on Rillet, `make test-console` on each kind of server.
 KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
@@ -55,14 +52,9 @@ class ConsoleProcess:
         self, url: str, *flags: str, verb: str = "console", env: dict[str, str] | None = None
     ) -> None:
         words = ["-m", "rillet", verb, *([url] if url else []), "--console-port", "0", *flags]
-        self.status: int | None = None
-        with tempfile.TemporaryDirectory() as folder:
-            pipe = Path(folder, "pipe")
-            os.mkfifo(pipe)
-            output = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-            self._pid = _forks().start(words, os.getcwd(), pipe, pipe, {**os.environ, **(env or {})})  # noqa: PTH109 - a text
-            select.select([output], [], [])  # it has opened the pipe
-        os.set_blocking(output, True)
+        output, its = os.pipe()
+        self._program = _forks().start(words, os.getcwd(), its, its, os.environ | (env or {}))  # noqa: PTH109 - a text
+        os.close(its)
         self._output = open(output, encoding="utf-8")  # noqa: PTH123, SIM115
         self.lines: list[str] = []
         for line in self._output:
@@ -107,14 +99,17 @@ class ConsoleProcess:
         finally:
             connection.close()
 
+    @property
+    def status(self) -> int | None:
+        return self._program.status
+
     def stop(self) -> str:
         """End it as Ctrl-C does; return all that it printed."""
         if self.status is None:
-            os.kill(self._pid, signal.SIGINT)
-            self.status = _forks().wait(self._pid, 60)
-        if self.status is None:
-            os.kill(self._pid, signal.SIGKILL)
-            self.status = _forks().wait(self._pid, None)
+            os.kill(self._program.pid, signal.SIGINT)
+        if self._program.wait(60) is None:
+            os.kill(self._program.pid, signal.SIGKILL)
+            self._program.wait()
         self._reader.join(10)
         self._output.close()
         return "".join(self.lines)

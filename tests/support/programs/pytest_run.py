@@ -4,7 +4,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
-from support.programs.forked_program import run_python
+from support.forks import run_python
 
 # Plugins that no user's test here needs. They import all of Hypothesis and of valkey-py: half of a short run.
 WITHOUT = ("-p", "no:hypothesispytest", "-p", "no:valkey", "-p", "no:time_machine")
