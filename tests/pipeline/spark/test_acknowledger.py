@@ -8,8 +8,6 @@ from rillet.pipeline.folders import LocalFolder
 from rillet.pipeline.group.acknowledger import Acknowledger
 from rillet.pipeline.jobs.parquet_batches import committed
 
-pytestmark = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-
 
 class Reading:
     """A query of group `g` that looks for entries once an hour, and what it saw."""

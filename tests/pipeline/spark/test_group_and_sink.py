@@ -9,8 +9,6 @@ from pyspark.sql import functions as f
 
 from rillet.pipeline.cli.main import main
 
-# The server's part is tested on all of them without a JVM; here it is Spark that matters.
-on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 
 
@@ -73,7 +71,6 @@ def test_batches_are_read_once_and_run_again_as_they_were(spark, redis, stream, 
     assert pending(redis, stream) == 0
 
 
-@on_rillet
 def test_a_batch_is_the_same_in_a_task_that_runs_again_and_when_it_is_used_twice(
     spark, redis, stream, tmp_path
 ):
@@ -189,7 +186,6 @@ def test_two_queries_of_a_group_without_a_name_double_nothing(spark, redis, stre
     assert pending(redis, stream) == 0
 
 
-@on_rillet
 def test_a_name_that_a_live_query_has_is_refused(spark, redis, stream, tmp_path):
     add(redis, stream, 3)
     frame = group(spark, redis, stream, consumer="worker").load()
@@ -214,7 +210,6 @@ def test_a_stream_that_is_added_gets_its_group(spark, redis, stream, tmp_path):
     redis.call("DEL", more)
 
 
-@on_rillet
 def test_entries_deleted_while_pending_are_reported(spark, redis, stream, tmp_path):
     """With spark-redis they would be lost silently."""
     redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
@@ -284,7 +279,6 @@ def test_a_source_and_then_a_target_that_were_rolled_back_go_on(spark, redis, st
     assert numbers(redis, out) == [0, 1, 2, 3, 4, 5, 6]
 
 
-@on_rillet
 def test_output_mode_complete_replaces_the_stream(spark, redis, stream, tmp_path):
     out = f"{stream}-out"
     for start in (0, 5):
@@ -295,7 +289,6 @@ def test_output_mode_complete_replaces_the_stream(spark, redis, stream, tmp_path
     assert numbers(redis, out) == [10]
 
 
-@on_rillet
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
 def test_a_data_frame_is_written(spark, redis, stream, delivery):
     rows = spark.range(100).select(f.col("id").alias("n"), f.lit("é").alias("word"))

@@ -13,8 +13,6 @@ from rillet.pipeline.jobs.lake_tables import iceberg_table, write_delta, write_i
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.pipeline.redis import ids
 
-on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-
 
 def add(redis, stream, numbers, ms=0):
     redis.pipeline([("XADD", stream, f"{ms + n}-0", "n", n, "word", f"w{n}") for n in numbers])
@@ -37,7 +35,6 @@ def forget_last_commit(folder):
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
-@on_rillet
 def test_streams_become_parquet_once_and_streams_again(spark, redis, stream, tmp_path, capsys):
     folder = tmp_path / "lake"
     day = 86_400_000
@@ -64,7 +61,6 @@ def test_streams_become_parquet_once_and_streams_again(spark, redis, stream, tmp
     redis.call("DEL", copy)
 
 
-@on_rillet
 def test_entries_become_typed_columns(spark, redis, stream, tmp_path):
     add(redis, stream, range(1, 4))
     assert (
@@ -77,7 +73,6 @@ def test_entries_become_typed_columns(spark, redis, stream, tmp_path):
     ]  # fmt: skip
 
 
-@on_rillet
 def test_data_without_its_checkpoint_is_not_written_to(redis, stream, tmp_path, spark, capsys):
     add(redis, stream, [1])
     (tmp_path / "something").touch()
@@ -87,7 +82,6 @@ def test_data_without_its_checkpoint_is_not_written_to(redis, stream, tmp_path, 
     assert "--option takes NAME=VALUE, not 'fetchSize'" in capsys.readouterr().err
 
 
-@on_rillet
 def test_a_job_that_was_killed_in_its_first_moment_begins_again(spark, redis, stream, tmp_path):
     add(redis, stream, range(1, 4))
     offsets = tmp_path / "out" / "_checkpoint" / "offsets"
@@ -121,7 +115,6 @@ def test_the_ledger_becomes_parquet_as_it_grows(spark, tmp_path):
     assert Counter(row["event"] for row in written)["acked"] == 30
 
 
-@on_rillet
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
     folder = tmp_path / kind

@@ -3,7 +3,6 @@
 import contextlib
 import urllib.request
 
-import pytest
 from pyspark.errors import PySparkException
 from support.until import until
 
@@ -11,7 +10,6 @@ from rillet.pipeline.cli import main
 from rillet.pipeline.monitoring.listener import LagListener
 
 
-@pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path, capsys):
     listener = LagListener(tmp_path / "rillet.prom")
     spark.streams.addListener(listener)

@@ -14,7 +14,6 @@ from rillet.pipeline.sessions import PUSHDOWN
 from rillet.pipeline.source import offsets
 
 # Where the server makes no difference that the tests without a JVM do not see on each of them.
-on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 
 
@@ -55,7 +54,6 @@ def test_default_columns_keep_the_greatest_id(spark, redis, stream):
     assert rows[1].ts is None
 
 
-@on_rillet
 def test_a_schema_types_fields_and_nests_json(spark, redis, stream):
     redis.pipeline([
         ("XADD", stream, "1-0", "n", "5", "at", "1970-01-02T00:00:00Z", "doc", '{"tags": ["x"], "m": {"k": 1.5}}'),
@@ -73,7 +71,6 @@ def test_a_schema_types_fields_and_nests_json(spark, redis, stream):
         batch(spark, redis, stream, parseMode="FAILFAST").schema(schema).load().collect()
 
 
-@on_rillet
 def test_a_range_is_read_by_several_tasks(spark, redis, stream):
     add(redis, stream, 1000)
     frame = batch(spark, redis, stream, minPartitions="4", fetchSize="70").schema("n int").load()
@@ -81,7 +78,6 @@ def test_a_range_is_read_by_several_tasks(spark, redis, stream):
     assert sorted(row.n for row in frame.collect()) == list(range(1, 1001))
 
 
-@on_rillet
 def test_bounds_of_a_batch_read(spark, redis, stream):
     add(redis, stream, 10)
     frame = batch(spark, redis, stream, startingOffsets="3-0", endingTimestamp="8").schema("n int").load()
@@ -89,7 +85,6 @@ def test_bounds_of_a_batch_read(spark, redis, stream):
     assert batch(spark, redis, stream, startingOffsets="latest").load().count() == 0
 
 
-@on_rillet
 def test_sql_reads_a_view(spark, redis, stream):
     add(redis, stream, 3)
     spark.sql(
@@ -99,7 +94,6 @@ def test_sql_reads_a_view(spark, redis, stream):
     assert spark.sql("SELECT count(*) c FROM entries WHERE seq = 0").first().c == 3
 
 
-@on_rillet
 def test_mistakes_are_reported_in_our_words(spark, redis, stream):
     with pytest.raises(PySparkException, match="there is no stream 'nowhere'"):
         batch(spark, redis, "nowhere").load().collect()
@@ -127,7 +121,6 @@ def test_a_task_that_is_retried_reads_the_same_again(spark, redis, stream, tmp_p
     assert seen == list(range(1, 21))
 
 
-@on_rillet
 def test_a_batch_that_is_used_twice_holds_the_same_both_times(spark, redis, stream, tmp_path):
     add(redis, stream, 20)
     seen = []
@@ -141,7 +134,6 @@ def test_a_batch_that_is_used_twice_holds_the_same_both_times(spark, redis, stre
     assert seen == [(20, 20, 20)]
 
 
-@on_rillet
 def test_other_consumers_of_a_group_do_not_take_rows_away(spark, redis, stream, tmp_path):
     redis.call("XGROUP", "CREATE", stream, "spark-source", "$", "MKSTREAM")
     add(redis, stream, 10)
@@ -197,7 +189,6 @@ def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new
     assert seen == [*range(1, 11), 11, 12]
 
 
-@on_rillet
 def test_a_batch_whose_commit_was_lost_is_not_doubled(spark, redis, stream, tmp_path):
     add(redis, stream, 30)
     out, checkpoint = str(tmp_path / "out"), tmp_path / "checkpoint"
@@ -220,7 +211,6 @@ def test_a_batch_whose_commit_was_lost_is_not_doubled(spark, redis, stream, tmp_
     assert sorted(row.n for row in rows) == list(range(1, 36))
 
 
-@on_rillet
 def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_path):
     add(redis, stream, 25)
     sizes = []
@@ -241,7 +231,6 @@ def pushing(spark):
     register(spark)
 
 
-@on_rillet
 @pytest.mark.usefixtures("pushing")
 def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, capsys):
     add(redis, stream, 100)
@@ -258,7 +247,6 @@ def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, caps
     assert rows.where(f"stream = '{stream}' and ts < timestamp_millis(11)").count() == 10
 
 
-@on_rillet
 def test_a_time_that_python_does_not_have_is_compared_by_spark(spark, redis, stream):
     add(redis, stream, 3)
     rows = batch(spark, redis, stream).schema("ts timestamp, n int").load()
@@ -268,7 +256,6 @@ def test_a_time_that_python_does_not_have_is_compared_by_spark(spark, redis, str
     assert rows.where("ts > timestamp'-0001-01-01 00:00:00'").count() == 3
 
 
-@on_rillet
 def test_a_frame_that_several_queries_use_gives_each_of_them_its_rows(spark, redis, stream):
     add(redis, stream, 40)
     rows = batch(spark, redis, stream).schema("ts timestamp, n int").load()
