@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.collections.hash import Hash
-from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
 from ..spec.command import handles
@@ -170,8 +169,6 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
         if not value.fields:
             client.db.remove(name)
         changed(client, name, b"hdel", deleted)
-        if not value.fields:
-            client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
         client.propagate(args)
     return replies.integer(len(deleted))
 
