@@ -220,6 +220,31 @@ def test_watch_fails_a_transaction_after_another_clients_write(client, connect):
     assert client.get("k") == "6"
 
 
+# Objects of the library
+
+
+def test_objects_for_bit_fields_scripts_and_locks(server, protocol):
+    with server.client(protocol=protocol, decode_responses=True) as client:
+        field = client.bitfield("b").set("u8", 0, 200).incrby("u8", 0, 100, overflow="SAT").get("u4", "#0")
+        assert field.execute() == [0, 255, 15]
+        script = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+        assert script(keys=["n"], args=[5]) == 5
+        client.script_flush()
+        assert script(keys=["n"], args=[5]) == 10, "loaded again by the library"
+        pipeline = client.pipeline()
+        client.script_flush()
+        script(keys=["n"], args=[1], client=pipeline)
+        assert pipeline.execute() == [11]
+        lock = client.lock("lock", timeout=10)
+        assert lock.acquire()
+        assert not client.lock("lock").acquire(blocking=False)
+        assert lock.reacquire()
+        assert lock.extend(5)
+        lock.release()
+        with pytest.raises(redis.exceptions.LockError):
+            lock.release()
+
+
 # Pub/sub
 
 

@@ -697,6 +697,7 @@ NOT_AS_VALKEY: dict[str, str] = {
     "no-unauthenticated-errors": "Valkey checks the password first",
     "client-list-id": "Valkey's own text",
     "client-kill-id": "Valkey's own text",
+    "valkey-acl-file": "Valkey's own text",
     "valkey-no-multi": "Valkey has a flag no_multi; the commands spoil the transaction",
     "valkey-flags": "Valkey's own flags",
     "valkey-subcommands": "Valkey sends an empty array",
