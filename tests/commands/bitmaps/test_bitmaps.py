@@ -10,7 +10,6 @@ from support.fake_server import FakeServer, make_client, reply, run
 from rillet.commands.bitmaps import bitfield as bitfields  # noqa: F401 - they declare commands
 from rillet.commands.bitmaps import bits as bitmaps
 from rillet.commands.runtime.tuning import ServerTuning
-from rillet.commands.spec.versions import compat_with
 from rillet.commands.strings import get_set as strings  # noqa: F401 - they declare commands
 
 BYTES = st.binary(max_size=5)
@@ -72,15 +71,6 @@ def test_bitop_not_turns_each_bit(value):
     client = with_string(value)
     assert reply(client, "BITOP", "NOT", "d", "k") == len(value)
     assert (reply(client, "GET", "d") or b"") == bytes(byte ^ 0xFF for byte in value)
-
-
-@pytest.mark.parametrize("operation", ["DIFF", "diff1", "ANDOR"])
-def test_differences_need_two_keys(operation):
-    client = with_string(b"a")
-    text = b"-ERR BITOP %b must be called with at least two source keys.\r\n" % operation.upper().encode()
-    assert run(client, "BITOP", operation, "d", "k") == text
-    client.server.compat = compat_with("8.0")
-    assert run(client, "BITOP", operation, "d", "k", "k") == b"-ERR syntax error\r\n"
 
 
 @given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
@@ -184,22 +174,3 @@ def test_fields_hold_what_fits(value, signed, width, offset, verb, amount, overf
     after = bits_of(reply(client, "GET", "k"))
     kept = [bit for at, bit in enumerate(after[: len(value) * 8]) if not offset <= at < offset + width]
     assert kept == outside
-
-
-def test_only_changes_are_propagated_and_counted():
-    client = with_string(b"\x00")
-    client.server.keyspace.dirty = 0
-    run(client, "SETBIT", "k", 3, 0)
-    run(client, "BITFIELD", "k", "SET", "u8", 0, 0)
-    run(client, "BITFIELD", "k", "GET", "u8", 0)
-    assert client.server.propagation.take() == []
-    assert client.server.keyspace.dirty == 0
-    run(client, "BITFIELD", "k", "SET", "u4", 0, 1, "SET", "u4", 4, 1, "SET", "u4", 4, 1)
-    assert [words[0] for words in client.server.propagation.take()] == [b"BITFIELD"]
-    assert client.server.keyspace.dirty == 2
-
-
-def test_a_field_that_fails_leaves_no_string():
-    client = make_client(server=FakeServer())
-    assert reply(client, "BITFIELD", "k", "OVERFLOW", "FAIL", "SET", "u4", 0, 16) == [None]
-    assert reply(client, "GET", "k") is None

@@ -6,12 +6,6 @@ from support.wired_server import WiredServer, talk
 from rillet.commands.runtime.client_line import flag_letters
 from rillet.commands.runtime.state import State
 
-FIELDS = """
-    id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl
-    oll omem omem-shared omem-unshared tot-mem events cmd user redir resp lib-name lib-ver io-thread tot-net-in
-    tot-net-out tot-cmds read-events avg-pipeline-len-sum avg-pipeline-len-cnt
-"""
-
 
 @pytest.fixture
 def server():
@@ -30,10 +24,6 @@ def info(client):
 
 def ids(reply):
     return [int(line.split(" ")[0].removeprefix("id=")) for line in text_of(reply).splitlines()]
-
-
-def test_the_fields_stand_in_the_order_of_redis_8(server):
-    assert list(info(server.connect())) == FIELDS.split()
 
 
 def test_qbuf_shows_what_is_not_parsed():
@@ -88,20 +78,6 @@ def test_a_line_shows_the_state_of_the_client(server):
     assert [shown[name] for name in ("tot-net-in", "tot-net-out", "tot-cmds")] == ["11", "12", "13"]
 
 
-def test_subscriptions_and_the_queue_are_counted(server):
-    client = server.connect(3)
-    talk(client, "SUBSCRIBE", "a", "b")
-    talk(client, "PSUBSCRIBE", "p")
-    talk(client, "SSUBSCRIBE", "x", "y", "z")
-    shown = info(client)
-    assert [shown[name] for name in ("sub", "psub", "ssub", "resp")] == ["2", "1", "3", "3"]
-    talk(client, "MULTI")
-    talk(client, "CLIENT", "INFO")
-    reply = talk(client, "EXEC").decode()
-    assert "multi=1 " in reply
-    assert "multi-mem=10 " in reply
-
-
 def test_flags(server):
     client = server.connect(3)
     assert flag_letters(client) == "N"
@@ -132,11 +108,6 @@ def test_list_shows_all_or_some(server):
     server.clients[3].trusted = True
     assert ids(talk(client, "CLIENT", "LIST", "TYPE", "master")) == [3]
     assert ids(talk(client, "CLIENT", "LIST", "ID", 3, 99, 1, -5)) == [3, 1]
-
-
-def test_list_is_text_in_resp3(server):
-    client = server.connect(3)
-    assert talk(client, "CLIENT", "LIST").split(b"\r\n", 1)[1].startswith(b"txt:id=1 ")
 
 
 def killed(server):

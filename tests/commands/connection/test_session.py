@@ -3,32 +3,10 @@ from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.state import State
 
-WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-
 
 @pytest.fixture
 def client():
     return WiredServer().connect()
-
-
-def test_a_failed_login_in_hello_leaves_name_and_protocol(client):
-    assert talk(client, "HELLO", 3, "AUTH", "stranger", "x", "SETNAME", "n") == WRONGPASS
-    assert (client.resp, client.name) == (2, b"")
-    assert client.server.stats.denied[b"auth"] == 1
-
-
-@pytest.mark.parametrize(
-    ("index", "error"),
-    [
-        ("16", b"ERR DB index is out of range"),
-        ("-1", b"ERR DB index is out of range"),
-        ("a", b"ERR value is not an integer or out of range"),
-        ("2147483648", b"ERR value is out of range, value must between -2147483648 and 2147483647"),
-    ],
-)
-def test_select_of_no_database(client, index, error):
-    assert talk(client, "SELECT", index) == b"-%b\r\n" % error
-    assert client.db is client.server.keyspace.databases[0]
 
 
 def test_reset_leaves_every_mode(client):

@@ -36,11 +36,3 @@ def test_each_version_has_its_own_idea_of_a_number(word, versions):
         assert (answer == NO_NUMBER) is not expected, version
         if expected:
             assert reply(client, "SORT", "l") == [word.encode(), b"1"]
-
-
-def test_a_sorted_set_that_was_sorted_is_a_skiplist():
-    client = make_client()
-    run(client, "ZADD", "z", 1, "a")
-    assert reply(client, "OBJECT", "ENCODING", "z") == b"listpack"
-    assert reply(client, "SORT", "z", "ALPHA") == [b"a"]
-    assert reply(client, "OBJECT", "ENCODING", "z") == b"skiplist"

@@ -1,4 +1,4 @@
-"""What of sorted sets is newer than the real servers that tests can ask, their choices by chance, and waits for them."""
+"""What sorted sets did in older versions."""
 
 import pytest
 from support.fake_server import FakeServer, make_client, run
@@ -17,19 +17,6 @@ def client():
 def test_count_is_no_aggregate_of_older_versions(client):
     client.server.compat = compat_with("8.6")
     assert run(client, "ZUNION", 1, "z", "AGGREGATE", "COUNT") == b"-ERR syntax error\r\n"
-
-
-def test_a_missing_sorted_set_is_waited_for_with_all_its_keys(client):
-    assert run(client, "BZPOPMIN", "a", "b", "0.5") is None
-    assert run(client, "BZMPOP", "1.5", 2, "a", "b", "MAX") is None
-    waiting = client.server.blocking.waiting
-    assert [(keys, timeout) for _, keys, timeout, *_ in waiting] == [
-        ([b"a", b"b"], 500),
-        ([b"a", b"b"], 1500),
-    ]
-    client.in_exec = True
-    assert run(client, "BZPOPMAX", "a", 0) == b"*-1\r\n"
-    assert run(client, "BZMPOP", 0, 1, "a", "MIN") == b"*-1\r\n"
 
 
 def test_scores_are_spelled_as_the_version_spells_them(client):

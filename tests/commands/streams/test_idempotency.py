@@ -4,21 +4,13 @@ import hiredis
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
+from support.fake_server import FakeServer, make_client, reply, run
 from support.invariants import check_invariants
 from support.thorough import examples
 
-from rillet.commands.spec.command import REGISTRY
-from rillet.commands.spec.versions import compat_with
 from rillet.storage.aof.rewrite import rewrite_commands
 
 NOW = 1_700_000_000_000
-INVALID_ID = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-FIELDS = [
-    b"length", b"radix-tree-keys", b"radix-tree-nodes", b"last-generated-id", b"max-deleted-entry-id",
-    b"entries-added", b"recorded-first-entry-id", b"idmp-duration", b"idmp-maxsize", b"pids-tracked",
-    b"iids-tracked", b"iids-added", b"iids-duplicates", b"groups", b"first-entry", b"last-entry",
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -47,55 +39,6 @@ def tracked(client):
 
 def propagated(client):
     return [b" ".join(argv).decode() for argv in client.server.propagation.take()]
-
-
-def error(text):
-    return b"-ERR %b\r\n" % text.encode()
-
-
-# Parsing
-
-
-@pytest.mark.parametrize("version", ["7.0", "8.0", "8.4"])
-def test_before_8_6_the_option_is_a_bad_id(client, version):
-    client.server.compat = compat_with(version)
-    assert do(client, "XADD s IDMP p a * f v") == INVALID_ID
-    assert do(client, "XADD s IDMPAUTO p * f v") == INVALID_ID
-
-
-# Duplicates
-
-
-def test_a_duplicate_is_a_write_that_no_client_sees(client):
-    first = add(client)
-    wait_for(client, b"s")
-    ready_keys(client)
-    client.server.events.clear()
-    client.server.propagation.take()
-    client.db.watched[b"s"] = [1, 0]
-    before = client.server.keyspace.dirty
-    assert add(client, "MAXLEN 0 IDMP p a") == first
-    assert (client.server.events, ready_keys(client), client.db.watched[b"s"]) == ([], [], [1, 0])
-    assert client.server.keyspace.dirty == before + 1
-    assert propagated(client) == ["XADD s MAXLEN 0 IDMP p a * f v"]
-    assert reply(client, "XLEN", "s") == 1
-
-
-def test_a_missing_key_has_no_duplicates(client):
-    first = add(client)
-    del client.db.entries[b"s"]
-    client.server.advance(1)
-    assert add(client) != first
-
-
-def test_a_given_iid_shares_the_names_of_worked_out_ones(client):
-    first = add(client, "IDMPAUTO p")
-    (iid,) = client.db.entries[b"s"].idempotency.producers[b"p"]
-    assert len(iid) == 16
-    assert run(client, "XADD", "s", "IDMP", "p", iid, "*", "x", "y") == run(
-        client, "XADD", "s", "IDMPAUTO", "p", "*", "f", "v"
-    )
-    assert add(client, "IDMPAUTO p") == first
 
 
 # What is forgotten
@@ -150,12 +93,6 @@ def test_a_stream_that_is_gone_is_not_kept(client):
 # Settings
 
 
-def test_before_8_6_xinfo_returns_ten(client):
-    do(client, "XADD s * f v")
-    client.server.compat = compat_with("8.4")
-    assert reply(client, "XINFO", "STREAM", "s")[::2] == FIELDS[:7] + FIELDS[-3:]
-
-
 def test_streams_keep_the_settings_they_were_made_with(client):
     do(client, "XADD s * f v")
     do(client, "XADD t * f v")
@@ -166,42 +103,7 @@ def test_streams_keep_the_settings_they_were_made_with(client):
     assert settings == [[100, 100], [9, 100], [50, 60]]
 
 
-# XIDMPRECORD
-
-
-def test_an_iid_is_recorded_for_one_entry_only(client):
-    do(client, "XADD s 1-0 f v")
-    do(client, "XADD s 3-0 f v")
-    do(client, "XIDMPRECORD s p known 1-0")
-    propagated(client)
-    assert do(client, "XIDMPRECORD s p known 3-0") == error(
-        "IID already exists for this producer with a different stream ID"
-    )
-    assert propagated(client) == []
-
-
-def test_xidmprecord_records_once(client):
-    first = reply(client, "XADD", "s", "*", "f", "v")
-    propagated(client)
-    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
-    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
-    assert propagated(client) == [f"XIDMPRECORD s p a {first.decode()}"]
-    assert add(client) == first
-    assert tracked(client) == [1, 1, 1, 1]
-
-
 # Copies, logs
-
-
-def test_a_copy_remembers_on_its_own(client):
-    first = add(client)
-    assert do(client, "COPY s t") == b":1\r\n"
-    assert reply(client, *"XADD t IDMP p a * f v".split()) == first
-    add(client, "IDMP p b")
-    assert reply(client, *"XADD t IDMP p b * f v".split()) is not None
-    assert reply(client, "XLEN", "t") == 2
-    assert tracked(client)[3] == 0
-    assert len(client.server.keyspace.idempotent) == 2
 
 
 def replay(commands):
@@ -354,16 +256,3 @@ def test_it_does_what_plain_dicts_do(steps):
     assert (theirs.added, theirs.duplicates) == (mine.added, mine.duplicates)
     for pid, known in mine.producers.items():
         assert known.items() <= theirs.producers[pid].items()
-
-
-# Declarations
-
-
-@pytest.mark.parametrize(
-    ("name", "arity", "flags"),
-    [("xcfgset", -2, {"write", "fast"}), ("xidmprecord", 5, {"write", "denyoom", "fast"})],
-)
-def test_the_commands_are_declared_as_in_redis(name, arity, flags):
-    entry = REGISTRY[name]
-    assert (entry.arity, entry.flags, entry.categories) == (arity, flags, ("write", "stream", "fast"))
-    assert [spec.flags for spec in entry.key_specs] == [("RW", "update")]

@@ -60,10 +60,3 @@ def test_it_is_propagated_so_that_a_replay_trims_the_same(client, trim, propagat
     assert stated == "XTRIM s " + propagated
     run(twin, *stated.split())
     assert (left(twin), pending(twin)) == (left(client), pending(client))
-
-
-def test_before_8_2_a_policy_is_unknown(client):
-    client.server.compat = compat_with("8.0")
-    bad_id = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-    assert run(client, "XADD", "s", "KEEPREF", "*", "a", "b") == bad_id
-    assert run(client, "XTRIM", "s", "MAXLEN", "0", "KEEPREF") == b"-ERR syntax error\r\n"

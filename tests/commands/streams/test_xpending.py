@@ -26,26 +26,6 @@ def ids(client, *words: str) -> list[int]:
     return [int(item[0].split(b"-")[0]) for item in reply(client, "XPENDING", "s", "g", *words)]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("-", "(2", "10"), [1, 2]),  # a missing sequence is the greatest
-        (("9", "+", "10"), []),
-        (("2", "+", "1", "c"), [2]),
-        (("-", "3", "10", "c"), [1, 2]),
-        (("IDLE", "0", "-", "+", "10"), [1, 2, 3, 4]),
-        (("IDLE", "200", "-", "+", "10"), [1, 2, 3]),
-        (("idle", "201", "-", "+", "10"), [1, 2]),
-        (("IDLE", "301", "-", "+", "10"), []),
-        (("IDLE", "100", "-", "+", "2", "c"), [1, 2]),
-        (("IDLE", "100", "2", "+", "9", "c"), [2, 4]),
-        (("IDLE", "-7", "-", "+", "10", "d"), [3]),
-    ],
-)
-def test_a_range_can_be_narrowed_by_ids_count_consumer_and_idle_time(client, words, expected):
-    assert ids(client, *words) == expected
-
-
 def test_a_clock_set_back_shows_no_negative_idle_time(client):
     client.server.advance(-10_000)
     assert [item[2] for item in reply(client, "XPENDING", "s", "g", "-", "+", "10")] == [0] * 4

@@ -5,7 +5,6 @@ from support.fake_server import reply, run
 from support.groups import forget, group_client
 
 from rillet.commands.runtime.deferral import Deferred
-from rillet.commands.spec.versions import compat_with
 from rillet.commands.streams import xack  # noqa: F401 - it declares a command
 
 NOW = 1_700_000_000_000
@@ -32,28 +31,6 @@ def read(client, *words: str, consumer: str = "c"):
     return [(item[0].decode(), *item[2:]) for item in items]
 
 
-def test_before_8_4_claim_is_unknown(client):
-    client.server.compat = compat_with("8.2")
-    assert (
-        run(client, "XREADGROUP", "GROUP", "g", "c", "CLAIM", "0", "STREAMS", "s", ">")
-        == b"-ERR syntax error\r\n"
-    )
-
-
-@pytest.mark.parametrize(("claim", "number"), [("301", 2), ("300", 3), ("101", 4), ("100", 5), ("0", 5)])
-def test_an_entry_is_idle_enough_from_min_idle_time_on(client, claim, number):
-    assert len(read(client, "CLAIM", claim)) == number
-
-
-def test_a_claimed_entry_goes_to_the_end(client):
-    read(client, "CLAIM", "300", "COUNT", "1")
-    client.server.advance(1000)
-    assert [item[0] for item in read(client, "CLAIM", "0", "COUNT", "3")] == ["2-0", "3-0", "1-0"]
-
-
-# What is propagated
-
-
 def test_a_claim_behind_many_lost_entries_is_done_in_steps(client):
     for number in range(6, 20_000):
         run(client, "XADD", "s", f"{number}-0", "a", "b")
@@ -77,9 +54,6 @@ def steps(client, *words: str) -> int:
                 done += 1
         else:
             return done
-
-
-# Waiting
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from rillet.storage.streams.stream import Stream
 
 NOW = 1_700_000_000_000
 MAX = (1 << 63) - 1
-NULL = b"$-1\r\n"
 
 
 @pytest.fixture
@@ -47,29 +46,6 @@ def test_a_set_of_three_words_is_one_with_options(steps, notified):
         entries = {key: value if type(value) is bytes else None for key, value in client.db.entries.items()}
         twins.append((seen, entries, client.db.expires, client.db.accessed, client.server.keyspace.hits))
     assert twins[0] == twins[1]
-
-
-@pytest.mark.parametrize("options", [(), ("EX", 9), ("KEEPTTL",), ("XX", "GET")])
-def test_every_set_is_a_modification(client, options):
-    run(client, "SET", "k", "v")
-    client.db.watched[b"k"] = [1, 0]
-    run(client, "SET", "k", "w", *options)
-    assert client.db.watched[b"k"][1] == 1
-
-
-def test_a_set_over_a_key_past_its_time_expires_it_first(client):
-    client.server.keyspace.on_expired = lambda db, key: client.server.propagation.add(db.index, [b"DEL", key])
-    run(client, "SET", "k", "v", "PX", 1)
-    effects(client)
-    client.server.advance(10)
-    assert run(client, "SET", "k", "w", "XX") == NULL
-    assert effects(client) == ([b"expired k"], [b"DEL k"], 0)
-    run(client, "SET", "k", "v", "PX", 1)
-    effects(client)
-    client.server.advance(10)
-    run(client, "SET", "k", "w", "KEEPTTL")
-    assert effects(client) == ([b"expired k", b"new k", b"set k"], [b"DEL k", b"SET k w KEEPTTL"], 1)
-    assert client.db.expires == {}
 
 
 def test_no_string_grows_beyond_the_limit(client):

@@ -12,7 +12,6 @@ from support.wired_server import WiredServer, talk
 from rillet.commands.runtime import client as runtime_client
 from rillet.commands.runtime.client import watched_key_changed
 from rillet.commands.runtime.client_line import client_line
-from rillet.commands.runtime.state import State
 from rillet.commands.transactions.handlers import must_fail, unwatch_all
 from rillet.storage.keyspace.watches import unwatch_keys, was_modified, watch_key
 
@@ -32,28 +31,6 @@ def test_nothing_may_block_while_exec_runs(client, monkeypatch):
     talk(client, "EXEC")
     assert seen == [False]
     assert client.may_block
-
-
-def test_discard_forgets_the_queue_and_the_watched_keys(client):
-    talk(client, "WATCH", "k")
-    talk(client, "MULTI")
-    talk(client, "PING")
-    assert talk(client, "DISCARD") == b"+OK\r\n"
-    assert client.state is State.PLAIN
-    assert client.db.watched == {}
-    assert client.server.calls.ran == []
-
-
-def test_an_aborted_transaction_runs_nothing_even_if_a_watched_key_changed(client):
-    talk(client, "WATCH", "k")
-    client.db.modified(b"k")
-    talk(client, "MULTI")
-    talk(client, "PING")
-    client.transaction.aborted = True
-    assert talk(client, "EXEC") == b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-    assert client.transaction is None
-    assert client.watched == []
-    assert client.server.calls.ran == []
 
 
 @pytest.fixture
@@ -129,68 +106,12 @@ def test_a_key_that_changes_again_and_again_lists_each_of_its_watches_once(clien
     assert not client.db.untouched
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_watched_key_that_is_swapped_or_flushed_away_is_noticed_while_commands_are_queued(client, flushed):
-    here, there = client.server.keyspace.databases[:2]
-    here.put(b"k", b"v")
-    talk(client, "WATCH", "k")
-    talk(client, "MULTI")
-    assert not must_fail(client)
-    if flushed:
-        here.clear()
-    else:
-        client.server.keyspace.swap(here, there)
-    assert must_fail(client)
-    assert talk(client, "EXEC") == b"*-1\r\n"
-
-
-def test_a_watched_key_that_expires_fails_exec_before_anybody_noticed(client):
-    client.db.put(b"k", b"v")
-    client.db.expires[b"k"] = client.server.keyspace.now + 10
-    talk(client, "WATCH", "k")
-    client.server.advance(20)
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*-1\r\n"
-
-
-@pytest.mark.parametrize("removed", [False, True])
-def test_a_key_past_its_time_when_watched_did_not_exist(client, removed):
-    client.db.put(b"k", b"v")
-    client.db.expires[b"k"] = client.server.keyspace.now - 10
-    talk(client, "WATCH", "k")
-    if removed:
-        assert client.db.expire_if_due(b"k")
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*0\r\n"
-
-
-def test_a_key_that_had_expired_when_watched_and_is_created_again_fails_exec(client):
-    client.db.put(b"k", b"v")
-    client.db.expires[b"k"] = client.server.keyspace.now - 10
-    talk(client, "WATCH", "k")
-    client.db.expire_if_due(b"k")
-    client.db.put(b"k", b"new")
-    client.db.modified(b"k")
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*-1\r\n"
-
-
 def test_keys_are_watched_once_however_often_they_are_named(client):
     talk(client, "WATCH", "k", "k")
     talk(client, "WATCH", "k", "l")
     assert client.db.watched == {b"k": [1, 0, -1], b"l": [1, 0, -1]}
     assert talk(client, "UNWATCH") == b"+OK\r\n"
     assert client.db.watched == {}
-
-
-def test_exec_watches_no_more_while_it_runs(client):
-    talk(client, "WATCH", "k")
-    talk(client, "MULTI")
-    seen = []
-    client.server.calls.call = lambda *_: seen.append(dict(client.db.watched)) or b"+OK\r\n"
-    talk(client, "PING")
-    talk(client, "EXEC")
-    assert seen == [{}]
 
 
 STEPS = st.lists(
