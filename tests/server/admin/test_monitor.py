@@ -19,13 +19,6 @@ def test_monitor_registers_once(client):
     assert talk(client, "MONITOR") == b""
 
 
-def test_monitor_is_refused_inside_a_transaction(client):
-    talk(client, "MULTI")
-    talk(client, "MONITOR")
-    assert talk(client, "EXEC") == b"*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n"
-    assert not client.server.clients.monitors
-
-
 def test_a_line_shows_time_database_address_and_words(client):
     client.address = b"127.0.0.1:5000"
     talk(client, "SELECT", 5)

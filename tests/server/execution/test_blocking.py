@@ -58,62 +58,6 @@ def is_quiet(wire) -> bool:
 # Serving
 
 
-def test_a_wake_up_counts_two_hits_a_key_as_any_read_does(server, wire, blocked):
-    make_group(wire)
-    reader = blocked(*read_group())
-    before = int(server.info("keyspace_hits"))
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert ids(reader.read()) == {b"s": [b"1-1"]}
-    assert int(server.info("keyspace_hits")) == before + 2
-
-
-def test_one_reader_waits_for_many_keys_and_gets_what_came(server, wire, blocked):
-    for key in ("s", "t", "u"):
-        make_group(wire, key)
-    reader = blocked(*read_group(keys=("s", "t", "u")))
-    assert server.info("total_blocking_keys") == server.info("total_blocking_keys_on_nokey") == "3"
-    wire.call("XADD", "t", "1-1", "f", "v")
-    assert ids(reader.read()) == {b"t": [b"1-1"]}
-    assert server.info("total_blocking_keys") == "0"
-
-
-def test_a_transaction_wakes_a_reader_once_with_all_of_it(wire, blocked):
-    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "t", "s", "$", "$")
-    wire.send_raw(b"MULTI\r\nXADD s 1-1 f v\r\nXADD t 2-1 f v\r\nXADD s 3-1 f v\r\nEXEC\r\n")
-    assert ids(reader.read()) == {b"t": [b"2-1"], b"s": [b"1-1", b"3-1"]}
-
-
-def test_a_transaction_that_adds_and_deletes_does_not_wake(server, wire, blocked):
-    reader = blocked(*read())
-    wire.send_raw(b"MULTI\r\nXADD s 1-1 f v\r\nDEL s\r\nEXEC\r\n")
-    for _ in range(4):
-        wire.read()
-    assert wire.call("PING").value == b"PONG"
-    assert is_quiet(reader)
-    server.wait_for_blocked(1)
-
-
-def test_the_writer_has_its_reply_before_a_reader_that_it_wakes_acts(wire, blocked):
-    reader = blocked(*read())
-    reader.send("XLEN", "s")  # waits behind the blocked command
-    wire.send_raw(b"XADD s 1-1 f v\r\nXADD s 2-1 f v\r\n")
-    assert [wire.read().value, wire.read().value] == [b"1-1", b"2-1"]
-    assert ids(reader.read()) == {b"s": [b"1-1"]}
-    assert reader.read().plain() == 2
-
-
-def test_commands_behind_a_blocked_one_run_afterwards_in_order(wire, blocked):
-    reader = blocked(*read())
-    reader.send_raw(b"INCR n\r\nINCR n\r\nXREAD BLOCK 0 STREAMS s $\r\nINCR n\r\n")
-    assert wire.call("EXISTS", "n").plain() == 0
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert ids(reader.read()) == {b"s": [b"1-1"]}
-    assert [reader.read().plain(), reader.read().plain()] == [1, 2]
-    wire.call("XADD", "s", "2-1", "f", "v")
-    assert ids(reader.read()) == {b"s": [b"2-1"]}
-    assert reader.read().plain() == 3
-
-
 def test_a_protocol_error_behind_a_blocked_command_waits_for_its_reply(wire, blocked):
     reader = blocked(*read())
     reader.send_raw(b"*1\r\n!x\r\n")
@@ -186,12 +130,6 @@ def test_the_time_is_in_milliseconds_and_follows_the_servers_clock(server, wire,
     server.clock.advance(milliseconds=60_000)
     assert readers[1].read().encode() == b"_\r\n"
     assert is_quiet(readers[2])
-
-
-def test_a_short_time_passes_by_itself(wire):
-    assert wire.call(*read(timeout=1)).is_null
-    make_group(wire)
-    assert wire.call(*read_group(timeout=1)).is_null
 
 
 def test_a_reader_that_was_woken_for_nothing_keeps_its_first_deadline(server, wire, blocked):
@@ -267,37 +205,6 @@ def test_the_end_of_a_connection_and_an_entry_in_one_turn_of_the_loop(server, wi
     server.run_inside(turn)
     wire.call("XADD", "s", "1-1", "f", "v")
     assert wire.call("XPENDING", "s", "g").plain()[0] == 0
-
-
-def test_a_killed_client_takes_nothing(server, wire, blocked):
-    make_group(wire)
-    with server.wire() as dead:
-        number = dead.call("CLIENT", "ID").plain()
-        dead.send(*read_group("dead"))
-        server.wait_for_blocked(1)
-        wire.send_raw(b"CLIENT KILL ID %d\r\nXADD s 1-1 f v\r\n" % number)
-        assert [wire.read().plain(), wire.read().plain()] == [1, b"1-1"]
-        assert dead.is_closed_by_server()
-    assert wire.call("XPENDING", "s", "g").plain()[0] == 0
-
-
-# What is propagated
-
-
-def test_each_served_reader_is_a_unit_of_its_own_after_the_entry(server, wire, blocked):
-    make_group(wire, group="g")
-    make_group(wire, group="h")
-    readers = [blocked(*read_group("a", "g")), blocked(*read_group("b", "h"))]
-    wire.call("PING")  # what the readers did before they waited is written down by now
-    before = len(server.aof())
-    wire.call("XADD", "s", "1-1", "f", "v")
-    for reader in readers:
-        reader.read()
-    names = [command[0] for command in server.aof()[before:]]
-    unit = [b"MULTI", b"XCLAIM", b"XGROUP", b"EXEC"]
-    assert names == [b"XADD", *unit, *unit]
-    consumers = [command[3] for command in server.aof()[before:] if command[0] == b"XCLAIM"]
-    assert consumers == [b"a", b"b"]
 
 
 # Races
@@ -383,30 +290,3 @@ def test_a_reader_that_is_passed_over_was_seen_nevertheless(server, wire, blocke
     assert not idle  # no client was idle for ten seconds
     wire.call("XADD", "s", "2-0", "f", "v")
     second.read()
-
-
-def test_readers_of_two_streams_that_are_passed_over_go_behind_those_of_the_other_one(wire, blocked):
-    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    wire.call("XGROUP", "CREATE", "t", "g", "$", "MKSTREAM")
-    first = blocked(*read_group("first"))
-    both = blocked(*read_group("both", keys=("s", "t")))
-    other = blocked(*read_group("other", keys=("t",)))
-    wire.call("XADD", "s", "1-0", "f", "v")
-    first.read()
-    wire.call("XADD", "t", "1-0", "f", "v")
-    assert b"1-0" in other.read().encode()
-    wire.call("XADD", "t", "2-0", "f", "v")
-    assert b"2-0" in both.read().encode()
-
-
-@pytest.mark.parametrize(
-    "what", [("XGROUP", "DELCONSUMER", "s", "g", "c"), ("XGROUP", "SETID", "s", "g", "0")]
-)
-def test_a_blocked_reader_whose_group_changed_reads_again(wire, blocked, what):
-    wire.call("XADD", "s", "1-0", "f", "v")
-    wire.call("XGROUP", "CREATE", "s", "g", "$")
-    waiting = blocked(*read_group("c"))
-    wire.call(*what)
-    wire.call("XADD", "s", "2-0", "f", "v")
-    assert b"2-0" in waiting.read().encode()
-    assert b"$1\r\nc\r\n" in wire.call("XINFO", "CONSUMERS", "s", "g").encode()

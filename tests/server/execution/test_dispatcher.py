@@ -19,23 +19,6 @@ def error(wire, *words) -> bytes:
 # Lookup and arity
 
 
-def test_an_unknown_subcommand_error_points_to_help(wire):
-    assert error(wire, "client", "nope") == b"ERR unknown subcommand 'nope'. Try CLIENT HELP."
-    assert error(wire, "client") == b"ERR wrong number of arguments for 'client' command"
-
-
-def test_a_name_with_a_bar_is_no_way_to_a_subcommand(wire):
-    assert error(wire, "client|id") == b"ERR unknown command 'client|id'"
-
-
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [(("PING", "a", "b"), "ping"), (("GET",), "get"), (("XGROUP", "CREATE", "s"), "xgroup|create")],
-)
-def test_arity_is_checked_with_the_full_name(wire, words, name):
-    assert error(wire, *words) == f"ERR wrong number of arguments for '{name}' command".encode()
-
-
 def test_arity_comes_before_authentication_and_lookup_before_arity():
     with LiveServer(requirepass="x") as server, server.wire() as wire:
         assert error(wire, "GET") == b"ERR wrong number of arguments for 'get' command"
@@ -57,29 +40,6 @@ def test_rejected_and_failed_calls_are_counted_apart(server, wire):
     error(wire, "XLEN")
     assert server.info("cmdstat_xlen").endswith("rejected_calls=1,failed_calls=1")
     assert server.info("errorstat_WRONGTYPE") == "count=1"
-
-
-# Authentication
-
-
-def test_before_auth_only_some_commands_run():
-    with LiveServer(requirepass="secret") as server:
-        with server.wire() as wire:
-            assert error(wire, "PING") == NOAUTH
-            assert error(wire, "CLIENT", "ID") == NOAUTH
-            assert error(wire, "MULTI") == NOAUTH
-            assert wire.call("RESET").value == b"RESET"
-            assert error(wire, "HELLO", "3").startswith(
-                b"NOAUTH HELLO must be called with the client already"
-            )
-            assert error(wire, "AUTH", "wrong").startswith(b"WRONGPASS ")
-            assert wire.call("AUTH", "secret").value == b"OK"
-            assert wire.call("PING").value == b"PONG"
-        with server.wire() as wire:
-            assert wire.call("HELLO", "3", "AUTH", "default", "secret").kind == "%"
-        with server.wire() as wire:
-            assert wire.call("QUIT").value == b"OK"
-            assert wire.is_closed_by_server()
 
 
 # Transactions
@@ -111,9 +71,6 @@ def test_too_much_queued_for_exec_drops_the_connection():
         assert wire.is_closed_by_server()
         with server.wire() as other:
             assert other.call("EXISTS", "k").plain() == 0
-
-
-# Subscribers
 
 
 # A disk that refuses
@@ -166,30 +123,6 @@ def test_a_pause_ends_by_itself(server, wire):
     assert server.inside.pause.until == 0
 
 
-def test_a_pause_of_writes_lets_reads_pass(server, wire):
-    with server.wire() as writer:
-        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
-        writer.send("XADD", "s", "1-1", "a", "b")
-        eventually(lambda: len(server.inside.pause.postponed) == 1)
-        assert wire.call("XLEN", "s").plain() == 0
-        wire.call("MULTI")
-        wire.call("XLEN", "s")
-        assert wire.call("EXEC").plain() == [0]
-        wire.call("CLIENT", "UNPAUSE")
-        assert writer.read().value == b"1-1"
-
-
-def test_a_transaction_with_a_write_waits_for_the_end_of_the_pause(server, wire):
-    with server.wire() as writer:
-        writer.call("MULTI")
-        writer.call("SET", "k", "v")
-        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
-        writer.send("EXEC")
-        eventually(lambda: len(server.inside.pause.postponed) == 1)
-        wire.call("CLIENT", "UNPAUSE")
-        assert writer.read().plain() == [b"OK"]
-
-
 def test_a_postponed_client_that_disconnects_runs_nothing_later(server, wire):
     writer = server.wire()
     wire.call("CLIENT", "PAUSE", "100000", "WRITE")
@@ -199,14 +132,6 @@ def test_a_postponed_client_that_disconnects_runs_nothing_later(server, wire):
     eventually(lambda: not server.inside.pause.postponed)
     wire.call("CLIENT", "UNPAUSE")
     assert wire.call("EXISTS", "k").plain() == 0
-
-
-# CLIENT REPLY
-
-
-def test_a_skipped_reply_of_a_blocked_command_is_skipped_when_it_comes(server, wire):
-    wire.send_raw(b"CLIENT REPLY SKIP\r\nXREAD BLOCK 20 STREAMS s $\r\nPING\r\n")
-    assert wire.read().value == b"PONG"
 
 
 # A bug of ours

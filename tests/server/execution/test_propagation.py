@@ -216,40 +216,6 @@ def test_a_disconnected_sink_receives_nothing(propagation, sink):
 # Through the server
 
 
-def test_an_exec_is_one_transaction_and_a_single_effect_is_bare(server, wire):
-    wire.send_raw(
-        b"MULTI\r\nSET a 1\r\nGET a\r\nEXEC\r\nMULTI\r\nSET a 2\r\nDEL none\r\nSELECT 1\r\nSET b 1\r\nEXEC\r\n"
-    )
-    for _ in range(10):
-        wire.read()
-    assert server.aof() == words("SELECT 0\nSET a 1\nMULTI\nSET a 2\nSELECT 1\nSET b 1\nEXEC")
-
-
-def test_reads_and_failures_leave_no_trace(server, wire):
-    for line in (
-        "GET k",
-        "DEL k",
-        "XADD s 0-0 a b",
-        "XRANGE s - +",
-        "XTRIM s MAXLEN 0",
-        "XREAD COUNT 1 STREAMS s 0",
-    ):
-        wire.call(*line.split())
-    assert server.aof() == []
-
-
-def test_a_read_of_a_group_propagates_its_effects(server, wire):
-    server.clock.freeze(1_000_000)
-    for line in ("XADD s 1-1 a b", "XADD s 2-1 a b", "XGROUP CREATE s g 0"):
-        wire.call(*line.split())
-    before = len(server.aof())
-    wire.call(*"XREADGROUP GROUP g c STREAMS s >".split())
-    propagated = server.aof()[before:]
-    assert [command[0] for command in propagated] == [b"MULTI", b"XCLAIM", b"XCLAIM", b"XGROUP", b"EXEC"]
-    assert propagated[1][:9] == b"XCLAIM s g c 0 1-1 TIME 1000000 RETRYCOUNT".split()
-    assert propagated[3] == b"XGROUP SETID s g 2-1 ENTRIESREAD 2".split()
-
-
 def test_a_key_that_expires_is_deleted_in_the_file(server, wire):
     wire.call("SET", "a", "1", "PX", "60000")
     wire.call("SET", "b", "1", "PX", "60000")
@@ -258,29 +224,6 @@ def test_a_key_that_expires_is_deleted_in_the_file(server, wire):
     # Each key is a unit of its own, so no MULTI.
     eventually(lambda: len(server.aof()) == before + 2)
     assert sorted(server.aof()[before:]) == words("DEL a\nDEL b")
-
-
-def test_a_key_found_expired_by_a_write_is_deleted_before_it(server, wire):
-    wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    wire.call("XADD", "s", "5-1", "a", "b")
-    wire.call("PEXPIRE", "s", "60000")
-    before = len(server.aof())
-    server.clock.advance(minutes=2)
-    assert wire.call("XADD", "s", "1-1", "a", "b").value == b"1-1"
-    assert server.aof()[before:] == words("MULTI\nDEL s\nXADD s 1-1 a b\nEXEC")
-
-
-def test_a_blocked_reader_follows_the_whole_transaction_that_woke_it(server, wire):
-    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    wire.call("XGROUP", "CREATECONSUMER", "s", "g", "c")  # else it is written when the reader blocks
-    with server.wire() as reader:
-        reader.send(*"XREADGROUP GROUP g c BLOCK 0 STREAMS s >".split())
-        server.wait_for_blocked(1)
-        before = len(server.aof())
-        wire.send_raw(b"MULTI\r\nXADD s 1-1 a b\r\nSET k v\r\nEXEC\r\n")
-        reader.read()
-    names = [command[0].decode() for command in server.aof()[before:]]
-    assert names == ["MULTI", "XADD", "SET", "EXEC", "MULTI", "XCLAIM", "XGROUP", "EXEC"]
 
 
 def test_timestamps_mark_each_new_second():

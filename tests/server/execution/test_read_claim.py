@@ -75,29 +75,6 @@ def test_a_reader_that_has_both_times_behind_it_is_served_if_that_came_first(ser
         assert waiting.read().plain() == item(1000)
 
 
-def test_a_nacked_entry_wakes_it_immediately(server, wire):
-    with waits(server, "b", "BLOCK", "0", "CLAIM", "1000000") as waiting:
-        wire.call("XNACK", "s", "g", "SILENT", "IDS", "1", "1-0")
-        [[_, [[found, _, _, count]]]] = waiting.read().plain()
-        assert (found, count) == (b"1-0", 0)
-    aof = server.aof()
-    at = next(at for at, argv in enumerate(aof) if argv[0] == b"XNACK")
-    assert [argv[0] for argv in aof[at:]] == [b"XNACK", b"XCLAIM"]
-
-
-def test_a_nacked_entry_does_not_serve_a_reader_without_claim(server, wire):
-    with waits(server, "b", "BLOCK", "0") as waiting:
-        wire.call("XNACK", "s", "g", "SILENT", "IDS", "1", "1-0")
-        wire.call("XADD", "s", "2-0", "a", "b")
-        assert waiting.read().plain() == [[b"s", [[b"2-0", ENTRY]]]]
-
-
-def test_a_new_entry_still_wakes_it(server, wire):
-    with waits(server, "b", "BLOCK", "0", "CLAIM", "500") as waiting:
-        wire.call("XADD", "s", "2-0", "a", "b")
-        assert waiting.read().plain() == [[b"s", [[b"2-0", ENTRY, 0, 0]]]]
-
-
 def test_a_reader_does_not_wait_for_an_acknowledged_entry(server, wire):
     with waits(server, "b", "BLOCK", "5000", "CLAIM", "500") as waiting:
         wire.call("XACK", "s", "g", "1-0")

@@ -3,16 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from support.live import LiveServer, eventually
+from support.live import eventually
 
 from rillet.server.execution.stats import Stats
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer() as server:
-        yield server
-
 
 COUNTS = ("commands_processed", "net_input", "net_output", "reads_processed", "writes_processed")
 
@@ -142,11 +135,6 @@ def test_commandstats_report_calls_and_times(server, wire):
     assert "p50=" in server.info("latency_percentiles_usec_xlen")
 
 
-def test_subcommands_have_figures_of_their_own(server, wire):
-    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    assert server.info("cmdstat_xgroup|create").startswith("calls=1,")
-
-
 def test_clients_that_left_are_counted_and_those_that_stay_count_from_a_reset_on(server, wire):
     wire.call("CONFIG", "RESETSTAT")
     before = int(server.info("total_net_input_bytes"))
@@ -166,11 +154,3 @@ def test_resetstat_forgets(server, wire):
     for field in ("cmdstat_xlen", "errorstat_ERR"):
         with pytest.raises(StopIteration):
             server.info(field)
-
-
-def test_the_entries_of_a_transaction_are_counted_each(server, wire):
-    wire.send_raw(b"MULTI\r\nXLEN s\r\nXLEN s\r\nEXEC\r\n")
-    for _ in range(4):
-        wire.read()
-    assert server.info("cmdstat_xlen").startswith("calls=2,")
-    assert server.info("cmdstat_exec").startswith("calls=1,")

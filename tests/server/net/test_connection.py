@@ -15,12 +15,6 @@ from rillet.server.execution.turns import NEVER
 from rillet.server.net import connection as connection_module
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["memory", "aof"])
-def shared(request):
-    with LiveServer(appendonly=request.param) as server:
-        yield server
-
-
 def server_side(server, wire):
     """The server's object of a connection."""
     number = wire.call("CLIENT", "ID").plain()
@@ -67,43 +61,6 @@ def test_the_replies_of_a_batch_leave_in_one_write(server, wire, monkeypatch):
         for _ in range(count):
             assert wire.read().value == b"PONG"
         assert written == [b"+PONG\r\n" * count]
-
-
-def test_inline_commands_are_read_like_a_shell(wire):
-    wire.send_raw(b'set "a key" \'a value\'\r\n  \r\nGET "a\\x20key"\n')
-    assert [wire.read().value, wire.read().value] == [b"OK", b"a value"]
-
-
-# Protocol errors
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (b"*1\r\n!x\r\n", b"expected '$', got '!'"),
-        (b"*x\r\n", b"invalid multibulk length"),
-        (b"*1\r\n$-1\r\n", b"invalid bulk length"),
-        (b"*1\r\n$999999999999\r\n", b"invalid bulk length"),
-        (b'SET "a\r\n', b"unbalanced quotes in request"),
-        (b"x" * 70_000, b"too big inline request"),
-    ],
-)
-def test_a_protocol_error_is_answered_after_what_came_before_it_and_ends_the_connection(server, data, error):
-    with server.wire() as wire:
-        wire.send_raw(b"SET k v\r\n" + encode_command("GET", "k") + data + b"\r\nPING\r\n")
-        assert wire.read().value == b"OK"
-        assert wire.read().value == b"v"
-        assert wire.read().value == b"ERR Protocol error: " + error
-        assert wire.is_closed_by_server()
-
-
-@pytest.mark.parametrize("word", [b"POST / HTTP/1.1\r\n", b"Host: localhost:6379\r\n", b"post x\r\n"])
-def test_a_browser_is_sent_away_without_a_word(server, word):
-    with server.wire() as wire:
-        wire.send_raw(word + b"SET k v\r\n")
-        assert wire.is_closed_by_server()
-    with server.wire() as wire:
-        assert wire.call("EXISTS", "k").plain() == 0
 
 
 # Before authentication
@@ -153,20 +110,6 @@ def test_auth_that_was_postponed_is_followed_by_all_that_came_with_it(guarded):
         eventually(lambda: guarded.inside.pause.postponed)
         guarded.run_inside(guarded.inside.pause.end)
         assert [wire.read().value for _ in range(3)] == [b"OK", b"PONG", b"PONG"]
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (encode_command("DEL", *["k"] * 10), b"unauthenticated multibulk length"),
-        (b"*1\r\n$16385\r\n", b"unauthenticated bulk length"),
-    ],
-)
-def test_a_stranger_may_not_send_much(guarded, data, error):
-    with guarded.wire() as wire:
-        wire.send_raw(data)
-        assert wire.read().value == b"ERR Protocol error: " + error
-        assert wire.is_closed_by_server()
 
 
 # Who is let in
