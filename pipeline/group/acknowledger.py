@@ -32,7 +32,7 @@ from ..source.offsets import OffsetError
 from .member import Member
 from .offset import GroupOffset
 from .options import GroupOptions
-from .redelivery import first_kept, left_out
+from .repeated_batch import first_kept, left_out
 
 if TYPE_CHECKING:
     import os

@@ -38,14 +38,14 @@ from ..spark_versions import (
     SupportsTriggerAvailableNow,
 )
 from ..tcp_quick_ack import QuickAck
-from .batch import Batch, Gatherer, Limits
 from .consumer_names import refuse_a_shared_name
 from .dead_letters import move_poison
 from .history import judge, take_positions
 from .member import Member
+from .next_batch import Batch, Gatherer, Limits
 from .offset import GroupOffset, Run, shares
 from .options import GroupOptions
-from .redelivery import (
+from .repeated_batch import (
     LeftOut,
     by_stream,
     divide,

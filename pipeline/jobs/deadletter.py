@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..cli.argument_types import argument
 from ..group.dead_letters import DeadLetter, move_to_dead_letters
 from ..group.member import Member
-from ..group.redelivery import leave_out_of_any
+from ..group.repeated_batch import leave_out_of_any
 from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of, printable_name

@@ -155,7 +155,7 @@ def test_streams_of_a_pattern_are_found_while_it_runs(server):
 
 def test_a_pattern_is_looked_up_once_in_its_interval(server, monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr("rillet.pipeline.group.batch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("rillet.pipeline.group.next_batch.time.monotonic", lambda: clock[0])
     with Scene(server, discoveryIntervalMs=5000) as scene:
         scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
         first = scene.add(2)

@@ -10,7 +10,7 @@ from support.pipeline.micro_batches import Crash
 from support.thorough import examples
 
 from rillet.pipeline.group.offset import GroupOffset
-from rillet.pipeline.group.redelivery import left_out
+from rillet.pipeline.group.repeated_batch import left_out
 from rillet.pipeline.jobs.deadletter import move
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection

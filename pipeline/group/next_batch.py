@@ -1,4 +1,4 @@
-"""Gather the next batch of group mode: our own pending entries, then idle entries of other consumers, then new entries."""
+"""Gather the next batch of group mode: our own pending entries, then others' idle entries (claims), then new entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..redis.stream_state import fetch_states
 from ..source.sizes import Pace
 from .dead_letters import is_poison, move_poison
 from .offset import BatchPart, claims_of
-from .redelivery import trial_size
+from .repeated_batch import trial_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -152,7 +152,7 @@ class Gatherer:
         return set(streams) - idle, set(streams) - read
 
     def _try_apart(self, batch: Batch, streams: Sequence[str], limits: Limits) -> bool:
-        """Take a part of our pending entries that have one delivery left: one may be poison (see `redelivery`).
+        """Take a part of our pending entries that have one delivery left: one may be poison (see `repeated_batch`).
 
         Begin with the entries delivered most often, because the poison is among them.
         """

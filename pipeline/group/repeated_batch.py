@@ -1,4 +1,4 @@
-"""Redeliver a batch that Spark repeats, without the entries that were delivered too often.
+"""Deliver a batch again that Spark repeats, without the entries that were delivered too often.
 
 Spark repeats a logged batch unchanged. For its entries that is another delivery, so it is counted (XCLAIM with
 RETRYCOUNT). An entry that has used up ``maxDeliveries`` moves to the dead letters. But a batch fails as a whole, so
