@@ -82,13 +82,13 @@ class RedisStreams(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of ``df.write``."""
-        from .sink.writers import BatchWriter
+        from .sink.spark_writers import BatchWriter
 
         return BatchWriter(schema, dict(self.options), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of ``df.writeStream``; output mode ``complete`` overwrites."""
-        from .sink.writers import StreamWriter
+        from .sink.spark_writers import StreamWriter
 
         return stream_writer(StreamWriter(schema, dict(self.options), overwrite), schema)
 

@@ -25,8 +25,8 @@ from ..redis.cluster import key_in_slot_of
 from ..redis.connection import ConnectionLost, RedisError, ServerError, in_spite_of_losses, packed
 from ..redis.key_names import key_of, name_of
 from ..source.losses import DataLossError, report_loss
-from .delivery import SinkError, check, check_wait
-from .rows import Chunk
+from .xadd_encoding import Chunk
+from .xadd_sending import SinkError, check, check_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -23,8 +23,8 @@ from rillet.pipeline.redis.connection import RedisError, checked
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.redis.shards import connect
 from rillet.pipeline.sink.options import SinkOptions
-from rillet.pipeline.sink.rows import RowError
-from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.sink.spark_writers import BatchWriter
+from rillet.pipeline.sink.xadd_encoding import RowError
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 

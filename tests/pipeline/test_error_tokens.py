@@ -12,7 +12,7 @@ from rillet.pipeline.source.losses import DataLossError
 
 FOLDER = Path(rillet.pipeline.__file__).parent
 PLACES = (
-    "redis.connection redis.options source.values source.entry_batches source.sizes source.offsets source.losses sink.rows sink.delivery "
+    "redis.connection redis.options source.values source.entry_batches source.sizes source.offsets source.losses sink.xadd_encoding sink.xadd_sending "
     "ledger.errors java folders extras"
 )
 

@@ -13,7 +13,7 @@ from rillet.pipeline.redis.connection import Connection, packed
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.sink.exactly_once import Publisher
 from rillet.pipeline.sink.options import SinkOptions
-from rillet.pipeline.sink.rows import Chunk
+from rillet.pipeline.sink.xadd_encoding import Chunk
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.offsets import OffsetError
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions

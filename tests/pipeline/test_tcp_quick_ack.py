@@ -15,7 +15,7 @@ from rillet.pipeline.ledger.format import FilesOptions, FollowingOptions, Ledger
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.options import OptionError
-from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
+from rillet.pipeline.sink.spark_writers import BatchWriter, StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 from rillet.pipeline.tcp_quick_ack import acknowledge_now

@@ -14,9 +14,9 @@ from support.servers import start_server
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint, OptionError
-from rillet.pipeline.sink import writers
-from rillet.pipeline.sink.delivery import SinkError
+from rillet.pipeline.sink import spark_writers
 from rillet.pipeline.sink.options import SinkOptions
+from rillet.pipeline.sink.xadd_sending import SinkError
 from rillet.pipeline.source.losses import DataLossError
 
 REAL = ["redis810", "valkey", "rillet"]
@@ -106,7 +106,7 @@ def begun(scene, query, monkeypatch):
     messages = query.tasks(0, [rows(12)])
     faults = Faults()
     with monkeypatch.context() as patched:
-        fail_connections(patched, faults, writers)
+        fail_connections(patched, faults, spark_writers)
         faults.arm(28, after=True)
         with pytest.raises(Crash):
             query.writer.commit(messages, 0)

@@ -15,9 +15,9 @@ from support.servers import KINDS
 from support.thorough import examples
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
-from rillet.pipeline.sink import writers
-from rillet.pipeline.sink.delivery import SinkError
+from rillet.pipeline.sink import spark_writers
 from rillet.pipeline.sink.exactly_once import Publisher
+from rillet.pipeline.sink.xadd_sending import SinkError
 
 
 def test_a_batch_that_was_published_is_skipped(server, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_task_without_a_batch_is_refused(rillet_process, monkeypatch):
 def test_a_large_batch_is_finished_from_its_first_rows(server, monkeypatch):
     """A task may make its rows in another order when it runs again: half of each order would be wrong."""
     faults = Faults()
-    fail_connections(monkeypatch, faults, writers)
+    fail_connections(monkeypatch, faults, spark_writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         query = Query(scene, monkeypatch)
         messages = query.tasks(0, [rows(12)])
@@ -81,7 +81,7 @@ def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
         messages = query.tasks(0, [rows(12)])
         scene.call("SET", f"{scene.stream}-bad", 1)
         faults = Faults()
-        fail_connections(monkeypatch, faults, writers)
+        fail_connections(monkeypatch, faults, spark_writers)
         faults.arm(28, after=True)
         with pytest.raises(Crash):
             query.writer.commit(messages, 0)
@@ -94,7 +94,7 @@ def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
 @pytest.mark.parametrize("after", [False, True])
 def test_a_connection_that_breaks_once_costs_nothing(rillet_process, monkeypatch, options, after):
     faults = Faults()
-    fail_connections(monkeypatch, faults, writers)
+    fail_connections(monkeypatch, faults, spark_writers)
     for number in range(12):
         with Scene(rillet_process, **options) as scene:
             query = Query(scene, monkeypatch)
@@ -115,7 +115,7 @@ actions = st.one_of(
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, kind):
     faults = Faults()
-    fail_connections(monkeypatch, faults, writers)
+    fail_connections(monkeypatch, faults, spark_writers)
 
     @settings(
         max_examples=examples(60 if kind == "rillet" else 25),
@@ -215,7 +215,7 @@ def test_what_failed_in_part_is_taken_back_over_a_connection_that_breaks(
     rillet_process, monkeypatch, bad_id, after
 ):
     faults = Faults()
-    fail_connections(monkeypatch, faults, writers)
+    fail_connections(monkeypatch, faults, spark_writers)
     honest = Connection.exchange
 
     def exchange(self, request, names, **how):

@@ -14,8 +14,8 @@ from support.pipeline.micro_batches import Engine
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection, ConnectionLost, checked
-from rillet.pipeline.sink import writers
-from rillet.pipeline.sink.writers import StreamWriter
+from rillet.pipeline.sink import spark_writers
+from rillet.pipeline.sink.spark_writers import StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import RangeStreamOptions
 
@@ -66,7 +66,7 @@ class Pipeline:
 
     def _write(self, batch: int, batches: list[Any]) -> None:
         self._batch = batch
-        self._monkeypatch.setattr(writers, "TaskContext", self._context)
+        self._monkeypatch.setattr(spark_writers, "TaskContext", self._context)
         found = [row["fields"][0]["value"].decode() for each in batches for row in each.to_pylist()]
         rows = pa.table({"n": found}, schema=ROWS).to_batches(max_chunksize=9)
         self._writer.commit([self._writer.write(iter(rows))], batch)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from rillet.pipeline.sink import writers
-from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
+from rillet.pipeline.sink import spark_writers
+from rillet.pipeline.sink.spark_writers import BatchWriter, StreamWriter
 
 numbers = itertools.count()
 
@@ -69,7 +69,7 @@ class Query:
         self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
         self.properties = {"sql.streaming.queryId": scene.query}
         context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
-        monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
+        monkeypatch.setattr(spark_writers, "TaskContext", SimpleNamespace(get=lambda: context))
 
     def property(self, name: str) -> str | None:
         return (self.properties | {"streaming.sql.batchId": str(self.batch)}).get(name)

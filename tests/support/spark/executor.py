@@ -8,7 +8,7 @@ from pyspark.sql.types import StringType, StructType
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader
 from rillet.pipeline.range.batch_reader import RangeBatchReader
-from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.sink.spark_writers import BatchWriter
 from rillet.pipeline.source.options import BatchOptions
 
 port = sys.argv[1]

@@ -1,7 +1,4 @@
-"""Send packed XADD commands and check their replies, whatever the delivery guarantee.
-
-Also the writes from tasks.
-"""
+"""Send packed XADD commands, and check the replies: refused ids (``oldIds``) and confirmations (``wait``)."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..redis.connection import Connection
     from .options import SinkOptions
-    from .rows import Chunk
+    from .xadd_encoding import Chunk
 
 DIRECT_ROWS: Final = 1000
 _OLD_ID: Final = "equal or smaller than the target stream top item"

@@ -1,4 +1,4 @@
-"""Write to the sink ``redis-streams``, in batches or streaming, with one of three delivery guarantees.
+"""The writers that Spark calls, for batches and streams: who writes the rows, and when, under each delivery guarantee.
 
 - ``exactly-once`` (default): Tasks pass their rows to the driver, which publishes them when all tasks are done: each
   micro-batch once in the life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A
@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ..redis.shards import connect
 from ..spark_versions import DataSourceStreamArrowWriter
 from ..tcp_quick_ack import QuickAck
-from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
 from .options import SinkOptions
-from .rows import Chunk, RowEncoder
+from .xadd_encoding import Chunk, RowEncoder
+from .xadd_sending import DIRECT_ROWS, SinkError, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rillet.pipeline.redis.connection import packed
 from rillet.pipeline.sink.options import SinkOptions
-from rillet.pipeline.sink.rows import RowEncoder, RowError
 from rillet.pipeline.sink.texts import texts
+from rillet.pipeline.sink.xadd_encoding import RowEncoder, RowError
 
 MOMENT = dt.datetime(2026, 11, 20, 1, 2, 3, 4)  # noqa: DTZ001 - Arrow's type says the zone
 

@@ -9,10 +9,10 @@ from support.pipeline.micro_batches import Crash, Faults, fail_connections
 from support.pipeline.sink_scene import Scene, numbers_of, rows
 
 from rillet.pipeline.redis.options import OptionError
-from rillet.pipeline.sink import writers
-from rillet.pipeline.sink.delivery import SinkError
-from rillet.pipeline.sink.rows import RowError
-from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.sink import spark_writers
+from rillet.pipeline.sink.spark_writers import BatchWriter
+from rillet.pipeline.sink.xadd_encoding import RowError
+from rillet.pipeline.sink.xadd_sending import SinkError
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
@@ -76,7 +76,7 @@ def test_a_large_batch_goes_out_in_chunks(server, inline):
 
 def test_a_write_that_cannot_be_repeated_leaves_nothing_for_good(server, monkeypatch):
     faults = Faults()
-    fail_connections(monkeypatch, faults, writers)
+    fail_connections(monkeypatch, faults, spark_writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
         message = writer.write(iter(pa.table(rows(12)).to_batches()))
