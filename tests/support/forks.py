@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -37,8 +38,8 @@ class Forks:
     """A process that has loaded some modules and forks for each program; it ends with this process, or by `end`."""
 
     def __init__(self, *preload: str, environment: Mapping[str, str] = os.environ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="rillet-forks-")
-        self.address = f"{self._folder.name}/socket"
+        self.folder = tempfile.TemporaryDirectory(prefix="rillet-forks-")
+        self.address = f"{self.folder.name}/socket"
         command = [sys.executable, __file__, self.address, *preload]
         # Its standard input ends with this process.
         self._process = subprocess.Popen(
@@ -52,7 +53,7 @@ class Forks:
         atexit.unregister(self.end)
         with self._process:
             self._process.terminate()  # a fork of this process may have its standard input, too
-        self._folder.cleanup()
+        self.folder.cleanup()
 
     def start(
         self,
@@ -188,7 +189,8 @@ def _become(program: socket.socket) -> None:
         words = words[2:]
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
-        exec(compile(words[1], "<string>", "exec"), sys.modules["__main__"].__dict__)
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), main.__dict__)
     elif words[0] == "-m":
         sys.argv = words[1:]
         if not hasattr(sys.modules.get(words[1]), "__path__"):

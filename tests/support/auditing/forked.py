@@ -1,65 +1,46 @@
 """Workers of Python source for audits in tests: processes as any, but forked from one that has imported redis-py."""
 
 import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from contextlib import suppress
 from pathlib import Path
+
+from support.forks import Forks
 
 from rillet.testing.auditing.bench import Plan
 from rillet.testing.auditing.running import Audit
 from rillet.testing.auditing.workers import Worker
 
 
-class Zygote:
+class Zygote(Forks):
     def __init__(self):
-        self._lock = threading.Lock()
-        self._folder = tempfile.TemporaryDirectory(prefix="rillet-zygote-")
+        super().__init__("redis", "redis.asyncio")
         self._count = itertools.count(1)
-        self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("zygote.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self, **request):
-        with self._lock:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
 
     def launcher(self, source, **environment):
         def launch(plan, stage, name):
             del plan
             values = {"REDIS_URL": stage.url, "CONSUMER": name} | environment
-            log = Path(self._folder.name) / f"{next(self._count)}-{name}.log"
+            log = Path(self.folder.name) / f"{next(self._count)}-{name}.log"
             return Forked(self, source, values, name, log)
 
         return launch
-
-    def close(self):
-        with self._process:
-            self._process.stdin.close()
-        self._folder.cleanup()
 
 
 class Forked(Worker):
     def __init__(self, zygote, source, environment, name, log):
         super().__init__(name)
-        self._zygote, self._log, self._status = zygote, log, None
-        self._pid = self.process = zygote.ask(source=source, environment=environment, log=str(log))
+        self._log = log
+        words = ["-c", f"import os; os.setsid()\n{source}"]
+        with log.open("w") as file:
+            out = file.fileno()
+            self._program = zygote.start(words, str(Path.cwd()), out, out, os.environ | environment)
+        self._pid = self.process = self._program.pid
 
     @property
     def status(self):
-        if self._status is None:
-            self._status = self._zygote.ask(status=self._pid)
-        return self._status
+        return self._program.wait(0)
 
     def _signal(self, number):
         if self.status is None:
@@ -69,8 +50,7 @@ class Forked(Worker):
 
     def kill(self):
         self._signal(signal.SIGKILL)
-        while self.status is None:
-            threading.Event().wait(0.002)
+        self._program.wait()
 
     def terminate(self):
         self._signal(signal.SIGTERM)

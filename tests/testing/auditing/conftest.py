@@ -9,7 +9,7 @@ from support.auditing.forked import Zygote
 def zygote():
     made = Zygote()
     yield made
-    made.close()
+    made.end()
 
 
 @pytest.fixture(scope="module")
