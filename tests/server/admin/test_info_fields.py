@@ -25,7 +25,7 @@ def sections(server, *names):
 
 
 @each_pair
-@pytest.mark.parametrize("names", [(), ("all",), ("everything",), ("server", "keysizes")])
+@pytest.mark.parametrize("names", [(), ("default",), ("all",), ("everything",), ("server", "keysizes")])
 def test_info_has_the_sections_of_redis_in_their_order(running, mine, real, names):
     theirs = [title for title in sections(running(real), *names) if title not in LEFT_OUT]
     assert list(sections(running(mine), *names)) == theirs
