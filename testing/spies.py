@@ -1,4 +1,4 @@
-"""How a test inspects its server, its streams and what happened to their entries, and makes pending entries older.
+"""Inspect streams and the history of their entries: wait until a group is idle, assert acknowledgements and deliveries.
 
 The classes that describe them take 15 ms to create and most tests need none, so they are imported on first use.
 """
@@ -9,12 +9,12 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from .ageing import HasAge
 from .control import TakesCommands
 from .recording import Recording, RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import timedelta
 
     from ..console.lives import History
     from .streams import Group, Stream
@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.01
 _WATCHED: Final = 1000  # commands
 _SHOWN: Final = 5
-# Only XCLAIM sets an idle time; JUSTID keeps the delivery count. The script skips deleted entries, which XCLAIM would
-# remove from the PEL, and entries without a consumer (XNACK), which have no idle time.
-_AGE: Final = b"""
-local aged, from = 0, '-'
-while true do
-    local found = redis.call('XPENDING', KEYS[1], ARGV[1], from, '+', 1000)
-    for _, each in ipairs(found) do
-        local id, consumer, idle = each[1], each[2], each[3]
-        from = '(' .. id
-        if consumer ~= '' and #redis.call('XRANGE', KEYS[1], id, id) > 0 then
-            redis.call('XCLAIM', KEYS[1], ARGV[1], consumer, 0, id, 'IDLE', idle + ARGV[2], 'JUSTID')
-            aged = aged + 1
-        end
-    end
-    if #found < 1000 then return aged end
-end
-"""
 
 
 class HasStreams(TakesCommands):
@@ -115,37 +98,6 @@ class HasStreams(TakesCommands):
                 f"not acknowledged in group {group!r} of {stream!r}:\n" + self._explained(stream, problems)
             )
 
-    def age(
-        self,
-        stream: str | bytes,
-        group: str | bytes,
-        *,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        by: timedelta | None = None,
-    ) -> int:
-        """Increase the idle times of a group's pending entries, as if that time had passed since their delivery.
-
-        It works on any Redis, where tests cannot move the clock. A script lets each consumer claim its own entries with a
-        longer idle time. Owners and delivery counts stay; each consumer's seen-time becomes the present. Deleted entries
-        are skipped. Nothing else ages.
-
-        Returns:
-            The number of entries that were aged.
-
-        Raises:
-            ValueError: the time is not positive.
-            hiredis.ReplyError: there is no such group, or the user of the URL may not run scripts.
-        """
-        total = hours * 3600 + minutes * 60 + seconds + (0 if by is None else by.total_seconds())
-        if total <= 0:
-            raise ValueError("age needs hours, minutes, seconds or by, together more than 0")
-        key, name = (word if isinstance(word, bytes) else word.encode() for word in (stream, group))
-        aged = self._command(b"EVAL", _AGE, b"1", key, name, b"%d" % round(total * 1000))
-        assert isinstance(aged, int)
-        return aged
-
     def _unacknowledged(self, stream: Stream, group: Group, ids: list[str]) -> dict[str, str]:
         """Return the problem of each entry that has one, by ID."""
         from .streams import order_of
@@ -191,7 +143,7 @@ class HasStreams(TakesCommands):
         return _listed(problems.values())
 
 
-class HasSpies(HasStreams):
+class HasSpies(HasStreams, HasAge):
     """Inspection of what the clients of a test server did."""
 
     def __init__(self) -> None:
