@@ -1,7 +1,7 @@
 """What servers declare of their commands, and where real ones differ from Rillet: the tables of test_specs.
 
-Redis 7.0 has older names in its argument trees: its successors renamed nodes without changing the syntax. Whatever is
-not listed here is equal.
+Redis 7.0 has older names in its argument trees: its successors renamed nodes without changing the syntax, so names are
+compared with the newest version only. Whatever is not listed here is equal.
 """
 
 from typing import Any, Final
@@ -128,11 +128,10 @@ def as_documented(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
     )
 
 
-def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argument, ...]:
-    """Return the tree with other names for some of its nodes."""
+def without_names(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Return the tree without the names of its nodes, which its words do not show."""
     return tuple(
-        node._replace(name=names.get(node.name, node.name), arguments=renamed(node.arguments, names))
-        for node in nodes
+        node._replace(name="", display=None, arguments=without_names(node.arguments)) for node in nodes
     )
 
 
@@ -146,79 +145,6 @@ HISTORY_IN_70 = {
 }
 
 SINCE_70: Final = {"7.2.0", "7.4.0", "8.0.0", "8.2.0", "8.4.0", "8.6.0", "8.8.0", "8.10.0"}
-
-# Ours -> 7.0's: the same node, renamed in Redis 7.2.
-RENAMED_SINCE_70 = {
-    "xadd": {"id-selector": "id_or_auto", "auto-id": "auto_id", "data": "field_value"},
-    "xreadgroup": {"group-block": "group_consumer"},
-    "xclaim": {"lastid": "id"},
-    "xsetid": {"entries-added": "entries_added", "max-deleted-id": "max_deleted_entry_id"},
-    "xinfo|consumers": {"group": "groupname"},
-    "xgroup|create": {
-        "group": "groupname",
-        "id-selector": "id",
-        "new-id": "new_id",
-        "entriesread": "entries_read",
-    },
-    "xgroup|setid": {
-        "group": "groupname",
-        "id-selector": "id",
-        "new-id": "new_id",
-        "entriesread": "entries_read",
-    },
-    "xgroup|createconsumer": {"group": "groupname", "consumer": "consumername"},
-    "xgroup|delconsumer": {"group": "groupname", "consumer": "consumername"},
-    "xgroup|destroy": {"group": "groupname"},
-    "sort": {"by-pattern": "pattern", "limit": "offset_count", "get-pattern": "pattern"},
-    "sort_ro": {"by-pattern": "pattern", "limit": "offset_count", "get-pattern": "pattern"},
-    "zadd": {"data": "score_member"},
-    **{
-        name: {"limit": "offset_count"}
-        for name in (
-            "zrange",
-            "zrangestore",
-            "zrangebylex",
-            "zrangebyscore",
-            "zrevrangebylex",
-            "zrevrangebyscore",
-        )
-    },
-    "geoadd": {"data": "longitude_latitude_member"},
-    "geosearch": {"fromlonlat": "longitude_latitude", "count-block": "count"},
-    "geosearchstore": {"fromlonlat": "longitude_latitude", "count-block": "count"},
-    "georadius_ro": {"count-block": "count"},
-    "georadiusbymember_ro": {"count-block": "count"},
-    "mset": {"data": "key_value"},
-    "msetnx": {"data": "key_value"},
-    "hset": {"data": "field_value"},
-    "hmset": {"data": "field_value"},
-    "lcs": {"min-match-len": "len"},
-    "bitcount": {"range": "index", "unit": "index_unit"},
-    "bitpos": {"range": "index", "end-unit-block": "end_index", "unit": "index_unit"},
-    "bitfield": {
-        "get-block": "encoding_offset",
-        "overflow-block": "wrap_sat_fail",
-        "write-operation": "write_operation",
-        "set-block": "encoding_offset_value",
-        "incrby-block": "encoding_offset_increment",
-    },
-    "bitfield_ro": {"get-block": "encoding_offset"},
-    "hello": {"auth": "username_password"},
-    "client|reply": {"action": "on_off_skip"},
-    "client|unblock": {"unblock-type": "timeout_error"},
-    "flushdb": {"flush-type": "async"},
-    "flushall": {"flush-type": "async"},
-    "script|flush": {"flush-type": "async"},
-    "function|flush": {"flush-type": "async"},
-    "config|set": {"data": "parameter_value"},
-    "shutdown": {"save-selector": "nosave_save"},
-    "acl|cat": {"category": "categoryname"},
-    "cluster|addslotsrange": {"range": "start-slot_end-slot"},
-    "cluster|delslotsrange": {"range": "start-slot_end-slot"},
-    "cluster|meet": {"cluster-bus-port": "cluster_bus_port"},
-    "cluster|reset": {"reset-type": "hard_soft"},
-    "cluster|setslot": {"importing": "node-id", "migrating": "node-id", "node": "node-id"},
-}
 
 
 # What 7.0 says where more than names differs.
@@ -282,7 +208,7 @@ OTHERWISE_IN_70 = {
     # Two options of which only one may be given.
     **{
         name: (
-            *renamed(tree(name)[:-1], {"count-block": "count"}),
+            *tree(name)[:-1],
             optional(key("key", "STORE", spec=1)),
             optional(key("key", "STOREDIST", spec=2)),
         )

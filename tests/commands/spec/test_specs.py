@@ -5,7 +5,7 @@ import re
 
 import pytest
 from support import declarations
-from support.declarations import as_documented, docs, infos, tree
+from support.declarations import as_documented, docs, infos, tree, without_names
 from support.left_out import LEFT_OUT
 
 from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, handler_for, keys_of, legacy_positions
@@ -387,10 +387,6 @@ def test_command_docs_has_the_facts_of_redis_7_as_7_0(declared):
         assert facts | {"history": set(facts["history"])} == theirs[name] | {"history": history}, name
 
 
-def without_display(nodes):
-    return tuple(node._replace(display=None, arguments=without_display(node.arguments)) for node in nodes)
-
-
 def without_versions(nodes, versions):
     return tuple(
         node._replace(arguments=without_versions(node.arguments, versions))
@@ -409,31 +405,16 @@ def test_the_argument_trees_are_those_of_redis(declared):
     }
 
 
-def test_the_argument_trees_are_those_of_redis_7_apart_from_other_names(declared):
+def test_the_argument_trees_are_those_of_redis_7_apart_from_names(declared):
     real = declared["redis7"][2]
     assert not [name for name in OF_REDIS if name not in real and name in declared["rillet-7.0"][2]]
-    wrong = [
-        name
-        for name in OF_REDIS
-        if name in real and without_display(as_redis_7_documents(name)) != real[name]
-    ]
-    assert not wrong
-
-
-def as_redis_7_documents(name):
-    expected = declarations.OTHERWISE_IN_70.get(name)
-    if expected is not None:
-        return expected
-    # Two arguments of CLUSTER SETSLOT and the like share a name in 7.0, so ours are renamed, not theirs.
-    names = declarations.RENAMED_SINCE_70.get(name, {})
-    return declarations.renamed(without_versions(tree(name), declarations.SINCE_70), names)
-
-
-def test_each_listed_difference_of_a_tree_is_one(declared):
-    for name in declarations.RENAMED_SINCE_70:
-        assert without_display(tree(name)) != declared["redis7"][2][name], name
-    for name, nodes in declarations.OTHERWISE_IN_70.items():
-        assert without_display(nodes) != without_display(tree(name)), name
+    otherwise = declarations.OTHERWISE_IN_70
+    expected = {name: without_versions(tree(name), declarations.SINCE_70) for name in OF_REDIS} | otherwise
+    assert {name: without_names(expected[name]) for name in OF_REDIS if name in real} == {
+        name: without_names(real[name]) for name in OF_REDIS if name in real
+    }
+    for name, nodes in otherwise.items():
+        assert without_names(nodes) != without_names(tree(name)), name
 
 
 ASKED = [
