@@ -96,10 +96,8 @@ def test_what_is_deleted_of_claimed_entries_is_noticed_with_a_limit_of_bytes(ser
         added = scene.add(3)
         scene.other_reads(3)
         scene.call("XDEL", scene.stream, added[1])
-        reader = scene.reader()
-        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        _, _, offset = scene.planned()
         assert (offset["gone"], offset["rows"]) == (1, 2)
-        reader.stop()
 
 
 def test_what_died_with_a_driver_comes_back_whole_and_leaves_no_room_for_more(server):
@@ -178,10 +176,8 @@ def test_dead_letters_are_counted_in_the_offset(server):
         scene.create()
         scene.add(3)
         scene.other_reads(2)
-        reader = scene.reader()
-        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        _, _, offset = scene.planned()
         assert (offset["dead"], offset["rows"]) == (2, 1)
-        reader.stop()
 
 
 def test_a_dead_letter_stream_that_is_none_loses_nothing(server):
@@ -232,10 +228,8 @@ def test_entries_deleted_while_pending_are_counted_if_that_is_no_failure(server)
         added = scene.add(3)
         scene.other_reads(2)
         scene.call("XDEL", scene.stream, added[0])
-        reader = scene.reader()
-        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        _, _, offset = scene.planned()
         assert (offset["gone"], offset["rows"]) == (1, 2)
-        reader.stop()
 
 
 @pytest.mark.parametrize("claimed", [False, True])
@@ -245,9 +239,7 @@ def test_entries_trimmed_before_a_task_reads_them_are_missed(server, claimed):
         added = scene.add(4)
         if claimed:
             scene.other_reads(4)
-        reader = scene.reader()
-        start = reader.initialOffset()
-        end = reader.latestOffset(start, EVERYTHING)
+        reader, start, end = scene.planned()
         scene.call("XTRIM", scene.stream, "MAXLEN", "=", 1)
         (part,) = reader.partitions(start, end)
         with pytest.raises(DataLossError, match=f"3 of 4 .* from {added[0]} to {added[3]}"):
@@ -256,16 +248,13 @@ def test_entries_trimmed_before_a_task_reads_them_are_missed(server, claimed):
         assert [batch.num_rows for batch in lenient.read(part)] == [1]
         reader.latestOffset(end, EVERYTHING)
         assert scene.pending() == 0
-        reader.stop()
 
 
 def test_a_stream_that_was_made_again_is_noticed(server):
     with Scene(server) as scene:
         scene.call("XADD", scene.stream, "1-0", "n", 1)
         scene.call("XADD", scene.stream, "5-0", "n", 1)
-        reader = scene.reader()
-        start = reader.initialOffset()
-        end = reader.latestOffset(start, EVERYTHING)
+        reader, start, end = scene.planned()
         scene.call("XADD", f"{scene.stream}x", "2-0", "n", 1)
         scene.call("DEL", scene.stream)
         for number in range(1, 6):
@@ -273,4 +262,3 @@ def test_a_stream_that_was_made_again_is_noticed(server):
         (part,) = reader.partitions(start, end)
         with pytest.raises(DataLossError, match="deleted and made again"):
             list(reader.read(part))
-        reader.stop()

@@ -102,7 +102,6 @@ def test_the_limit_that_spark_hands_over_counts_too(server):
         reader = scene.reader()
         offset = reader.latestOffset(reader.initialOffset(), ReadMaxRows(6))
         assert offset["rows"] == 6
-        reader.stop()
 
 
 def test_a_batch_holds_about_as_many_bytes_as_allowed(server):
@@ -228,19 +227,15 @@ def test_what_a_stream_whose_name_is_no_utf8_has_now_is_all_that_available_now_r
         reader.prepareForTriggerAvailableNow()
         scene.add(2)
         assert reader.latestOffset(reader.initialOffset(), EVERYTHING)["rows"] == len(added)
-        reader.stop()
 
 
 def test_partitions_share_the_entries(server):
     with Scene(server, fetchSize=10, minPartitions=3) as scene:
         scene.add(60)
-        reader = scene.reader()
-        start = reader.initialOffset()
-        end = reader.latestOffset(start, EVERYTHING)
+        reader, start, end = scene.planned()
         parts = reader.partitions(start, end)
         copy = pickle.loads(pickle.dumps(reader))
         assert [sum(batch.num_rows for batch in copy.read(part)) for part in parts] == [20, 20, 20]
-        reader.stop()
 
 
 # Spark's ways
@@ -251,16 +246,13 @@ def test_a_task_that_runs_again_reads_the_same(server):
         scene.create()
         scene.add(6)
         scene.other_reads(3)
-        reader = scene.reader()
-        start = reader.initialOffset()
-        end = reader.latestOffset(start, EVERYTHING)
+        reader, start, end = scene.planned()
         first, second = (
             [batch.to_pylist() for part in reader.partitions(start, end) for batch in reader.read(part)]
             for _ in range(2)
         )
         assert first == second
         assert sum(map(len, first)) == 6
-        reader.stop()
 
 
 def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
@@ -268,9 +260,7 @@ def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
         scene.create()
         added = scene.add(4)
         scene.other_reads(2)
-        reader = scene.reader()
-        start = reader.initialOffset()
-        end = reader.latestOffset(start, EVERYTHING)
+        reader, start, end = scene.planned()
         reader.stop()
         scene.add(3)
         scene.other_reads(2, "thief")
@@ -288,7 +278,6 @@ def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
         again.latestOffset(end, EVERYTHING)
         left = scene.call("XPENDING", scene.stream, "g", "-", "+", 10)
         assert not {row[0].decode() for row in left} & set(added)
-        again.stop()
 
 
 def test_an_offset_that_spark_never_used_is_gathered_again(server):
@@ -302,7 +291,6 @@ def test_an_offset_that_spark_never_used_is_gathered_again(server):
         rows = [row for batch in reader.read(part) for row in batch.to_pylist()]
         assert [row["id"] for row in rows] == added
         assert {(row["delivery_count"], row["claimed"]) for row in rows} == {(2, False)}
-        reader.stop()
 
 
 def test_more_than_a_batch_may_have_died_with_a_driver(server):
@@ -327,7 +315,6 @@ def test_available_now_leaves_what_came_later(server):
             scene.add(2)
         assert total == len(added)
         assert scene.pending() == 0
-        reader.stop()
 
 
 def test_lag_and_pending_are_reported(server):

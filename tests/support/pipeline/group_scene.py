@@ -3,6 +3,8 @@
 import itertools
 from typing import Any, Self
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.source.entry_batches import default_schema
 
@@ -28,17 +30,26 @@ class Scene:
             "retryIntervalMs": 1,
         } | options
         self.rows: dict[int, list[dict[str, Any]]] = {}
+        self._readers: list[GroupStreamReader] = []
         self.engine = Engine(self.reader, self.keep)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.engine.restart()
+        for reader in self._readers:
+            reader.stop()
         self.connection.close()
 
     def reader(self, **more: object) -> GroupStreamReader:
-        return GroupStreamReader(SCHEMA, self.words(self.given | more))
+        self._readers.append(GroupStreamReader(SCHEMA, self.words(self.given | more)))
+        return self._readers[-1]
+
+    def planned(self) -> tuple[GroupStreamReader, Any, Any]:
+        """A reader, and the offsets of the batch of all that there is."""
+        reader = self.reader()
+        start = reader.initialOffset()
+        return reader, start, reader.latestOffset(start, ReadAllAvailable())
 
     @staticmethod
     def words(given: dict[str, object]) -> dict[str, str]:
