@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 
 import pytest
 import redis
@@ -10,8 +9,6 @@ from support.until import until
 
 import rillet.testing
 from rillet.testing.control import Control
-
-LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
@@ -32,15 +29,7 @@ def client(server):
         yield client
 
 
-# What leaked
-
-
-def test_rules_of_the_default_user_are_those_of_the_start(server, client):
-    before = client.acl_list()
-    client.execute_command("ACL", "SETUSER", "default", "-set", "resetkeys", "~none:*")
-    server.reset()
-    assert client.set("k", "v")
-    assert client.acl_list() == before
+# What leaked; each piece of state is tested in tests/server/debugging/test_state.py
 
 
 def test_users_are_gone_and_so_are_those_who_are_logged_in_as_them(server, client):
@@ -71,48 +60,6 @@ def test_a_password_that_the_test_set_is_the_first_one_again(server, client):
     assert server.client().ping()
 
 
-def test_functions_are_gone(server, client):
-    client.function_load(LIBRARY)
-    assert client.fcall("f", 0) == 1
-    server.reset()
-    assert client.function_list() == []
-    with pytest.raises(redis.ResponseError, match="Function not found"):
-        client.fcall("f", 0)
-    client.function_load(LIBRARY)
-    assert client.fcall("f", 0) == 1
-
-
-def test_scripts_are_gone(server, client):
-    sha = client.script_load("return 1")
-    assert client.evalsha(sha, 0) == 1
-    server.reset()
-    assert client.script_exists(sha) == [False]
-    assert client.eval("return 2", 0) == 2
-
-
-def test_the_logs_of_denials_slow_commands_and_latency_are_empty(server, client):
-    client.config_set("slowlog-log-slower-than", 0)
-    client.config_set("latency-monitor-threshold", 1)
-    client.execute_command("DEBUG", "SLEEP", "0.002")
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis(port=server.port, password="wrong").ping()
-    assert client.slowlog_len()
-    assert client.acl_log()
-    assert client.latency_latest()
-    server.reset()
-    assert client.slowlog_len() == 0
-    assert client.acl_log() == []
-    assert client.latency_latest() == []
-
-
-def test_slow_commands_are_numbered_from_zero(server, client):
-    for _ in range(2):
-        client.config_set("slowlog-log-slower-than", 0)
-        client.ping()
-        assert client.slowlog_get(128)[-1]["id"] == 0
-        server.reset()
-
-
 def test_statistics_count_from_zero(server, client):
     client.get("missing")
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
@@ -122,23 +69,6 @@ def test_statistics_count_from_zero(server, client):
     assert info["keyspace_misses"] == 0
     assert "errorstat_WRONGTYPE" not in info
     assert not {"cmdstat_set", "cmdstat_xlen"} & set(info)
-
-
-def test_a_replica_is_a_master_again_and_takes_writes(server, client):
-    client.replicaof("127.0.0.1", 1)
-    with pytest.raises(redis.ReadOnlyError):
-        client.set("k", "v")
-    server.reset()
-    assert client.info("replication")["role"] == "master"
-    assert client.info("replication")["master_repl_offset"] == 0
-    assert client.set("k", "v")
-
-
-def test_all_databases_are_empty(server):
-    with server.client(db=3) as third:
-        third.set("k", "v")
-        server.reset()
-        assert third.dbsize() == 0
 
 
 def test_directives_have_the_values_of_the_start(server, client):
@@ -155,29 +85,6 @@ def test_directives_have_the_values_of_the_start(server, client):
         assert pubsub.get_message(timeout=60)["type"] == "psubscribe"
         client.set("k", "v")
         assert pubsub.get_message(timeout=0.01) is None
-
-
-def test_the_clock_runs_and_shows_the_present(server, client):
-    server.clock.freeze(at=1000)
-    server.reset()
-    assert abs(client.time()[0] - time.time()) < 60
-    assert client.info("server")["uptime_in_seconds"] < 60
-
-
-def test_what_debug_switched_is_as_at_the_start(server, client):
-    client.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    client.execute_command("DEBUG", "PAUSE-CRON", 1)
-    client.execute_command("DEBUG", "SET-ALLOW-ACCESS-EXPIRED", 1)
-    server.reset()
-    client.set("k", "v", px=1)
-    until(lambda: client.dbsize() == 0)
-
-
-@pytest.mark.parametrize("kind", ["ALL", "WRITE"])
-def test_a_pause_is_over(server, client, kind):
-    client.execute_command("CLIENT", "PAUSE", 1_000_000, kind)
-    server.reset()
-    assert client.set("k", "v")
 
 
 def test_a_script_that_runs_for_ever_is_killed(server, client):
