@@ -102,13 +102,6 @@ def test_libraries_are_exchanged_with_real_servers(peer, running, server, wire):
         theirs.call("FUNCTION", "FLUSH")
 
 
-def test_a_library_that_does_not_come_to_an_end_is_refused(wire):
-    assert str(wire.call("FUNCTION", "LOAD", "#!lua name=slow\nwhile true do end")) == (
-        "-ERR Error registering functions: ERR FUNCTION LOAD timeout"
-    )
-    assert str(wire.call("PING")) == "+PONG"
-
-
 def test_without_lupa_the_server_works_and_loses_no_library(monkeypatch, tmp_path):
     server = LiveServer(dir=str(tmp_path), appendonly=True, appendfsync="always").start()
     with server.wire() as wire:

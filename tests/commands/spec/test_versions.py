@@ -284,19 +284,3 @@ def test_texts_and_checks_of_the_version(wire, since, command, before, after):
             continue  # 7.0 has a third form, compared with the real server
         become(wire, version)
         assert str(wire.call(*words(command))) == (after if compat_with(version).knows(since) else before)
-
-
-@pytest.mark.parametrize("version", ["7.0", "7.2"])
-def test_a_reader_that_wakes_up_learns_what_became_of_its_key(server, wire, version):
-    become(wire, version)
-    wire.call(*words("XGROUP CREATE s g $ MKSTREAM"))
-    with server.wire() as reader:
-        reader.send(*words("XREADGROUP GROUP g c BLOCK 0 STREAMS s >"))
-        while b"blocked_clients:1" not in wire.call("INFO", "clients").value:
-            pass
-        wire.call("DEL", "s")
-        assert str(reader.read()) == (
-            "-UNBLOCKED the stream key no longer exists"
-            if version == "7.0"
-            else "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
-        )
