@@ -92,7 +92,7 @@ def pythons() -> dict[str, str]:
 def table_of_commands(names: dict[str, str], asked: argparse.Namespace) -> str:
     """Return the table of pipelined everyday commands: a row for each, a column for each Python."""
     asked.names, asked.mode, asked.seconds = [], PIPED.name, 0.2
-    made = Table(f"CPU µs, {PIPED.name} | {' | '.join(names.values())}")
+    made = Table(f"CPU µs, {PIPED.name}, {asked.rounds} rounds | {' | '.join(names.values())}")
     ratios: list[list[float]] = []
     for workload, _, samples in play(asked, names, [each for each in WORKLOADS if each.everyday]):
         costs = [median(sample.cost for sample in found) * 1e6 for found in samples.values()]
