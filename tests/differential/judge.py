@@ -6,7 +6,7 @@ from pathlib import Path
 
 from differential.on_purpose import NOT_AS_BETWEEN, NOT_AS_VALKEY, ON_PURPOSE
 from support.masks import change_at
-from support.script import NO_REPLY, Answer, change_text, parse_script
+from support.script import NO_REPLY, Answer, Case, change_text, parse_script
 
 from rillet.commands.spec.versions import VERSIONS
 
@@ -14,6 +14,10 @@ FOLDER = Path(__file__).parent / "scripts"
 CASES = [case for path in sorted(FOLDER.glob("*.script")) for case in parse_script(path)]
 # Cases of commands that 7.2 does not know: Rillet as 7.2 has no judge for them, as Valkey took some over.
 NEWER = [case for path in sorted((FOLDER / "newer").glob("*.script")) for case in parse_script(path)]
+# By the name of a file, which may be there in both folders.
+FILES: dict[str, list[Case]] = {}
+for _case in CASES + NEWER:
+    FILES.setdefault(_case.file, []).append(_case)
 
 
 ENDS_EARLY = "the real server never answers here: no later line of this case is compared"

@@ -1,9 +1,7 @@
 """An error changes nothing: of every script each command that is answered by an error, on Rillet of each version."""
 
-from itertools import groupby
-
 import pytest
-from differential.judge import CASES, NEWER
+from differential.judge import FILES
 from differential.pairs import PAIRS
 from support.aof import flags_for
 from support.script import Player
@@ -14,7 +12,6 @@ from support.wire import encode_command
 IN_PARTS = {"EXEC", "EVAL", "EVALSHA", "FCALL"}
 LOOK = encode_command("DEBUG", "DIGEST") + encode_command("INFO", "persistence")
 SHOWN = (b"rdb_changes_since_last_save", b"aof_current_size")
-FILES = {name: list(cases) for name, cases in groupby([*CASES, *NEWER], key=lambda case: case.file)}
 
 
 class Watcher(Player):

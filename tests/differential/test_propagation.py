@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 
 import pytest
-from differential.judge import CASES, NEWER
+from differential.judge import FILES
 from differential.pairs import PAIRS
 from support.aof import AofTail, Words, aof_files, flags_for, read_commands
 from support.masks import Masks
@@ -27,7 +27,6 @@ CLASSES_OF_8_8 = "field_events"  # a file of scripts
 LOOK = encode_command("INFO", "stats", "persistence")
 # Scripts whose commands say nothing about the data.
 NOT_ABOUT_DATA = {"connection", "introspection", "protocol", "pubsub"}
-FILES = {name: list(cases) for name, cases in groupby(CASES + NEWER, key=lambda case: case.file)}
 
 
 class Logged:

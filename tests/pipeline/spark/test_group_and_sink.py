@@ -7,8 +7,6 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
 
-from rillet.pipeline.cli.main import main
-
 on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 
 
@@ -138,33 +136,6 @@ def test_poison_in_a_batch_of_its_own_becomes_a_dead_letter(spark, redis, stream
 
 
 @on_redis
-def test_an_entry_moved_by_hand_lets_a_query_go_on(spark, redis, stream, tmp_path, capsys):
-    added = add(redis, stream, 3)
-    dead = f"{stream}-dead"
-    frame = group(spark, redis, stream).load()
-    rows = []
-
-    def handle(batch):
-        found = [row.id for row in batch.collect()]
-        if added[1] in found:
-            raise ValueError("cannot handle this")
-        rows.extend(found)
-
-    for _ in range(2):
-        with pytest.raises(StreamingQueryException):
-            collected(frame, tmp_path, handle)
-    words = ["deadletter", "move", dead, added[1], "--stream", stream, "--group", "g"]
-    assert main([*words, "--port", redis.options["port"]]) == 0
-    assert "1 entry was moved" in (said := capsys.readouterr().out)
-    assert "goes on without them when it is started again" in said
-    redis.call("XDEL", stream, added[1])
-    collected(frame, tmp_path, handle)
-    assert rows == [added[0], added[2]]
-    assert pending(redis, stream) == 0
-    redis.call("DEL", dead)
-
-
-@on_redis
 def test_two_queries_of_a_group_without_a_name_double_nothing(spark, redis, stream, tmp_path):
     """6,000 entries were 6,600 rows when both of them were called spark."""
     added = add(redis, stream, 600)
@@ -200,16 +171,6 @@ def test_a_name_that_a_live_query_has_is_refused(spark, redis, stream, tmp_path)
         query.stop()
 
 
-def test_a_stream_that_is_added_gets_its_group(spark, redis, stream, tmp_path):
-    first = add(redis, stream, 2)
-    assert [row.id for row in collected(group(spark, redis, stream).load(), tmp_path)] == first
-    more = f"{stream}-more"
-    added = add(redis, more, 3)
-    rows = collected(group(spark, redis, f"{stream},{more}").load(), tmp_path)
-    assert [row.id for row in rows] == added
-    redis.call("DEL", more)
-
-
 def test_entries_deleted_while_pending_are_reported(spark, redis, stream, tmp_path):
     """With spark-redis they would be lost silently."""
     redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
@@ -233,17 +194,6 @@ def test_group_to_stream_is_exactly_once_when_a_batch_runs_again(spark, redis, s
     assert pending(redis, stream) == 0
     marker = json.loads(redis.call("GET", f"rillet:sink:{{{out}}}:{query.id}"))
     assert marker == {"v": 2, "batch": 2}
-
-
-@on_redis
-def test_a_large_batch_is_staged_and_published_in_chunks(spark, redis, stream, tmp_path):
-    add(redis, stream, 2000)
-    out = f"{stream}-out"
-    frame = group(spark, redis, stream, minPartitions=4, fetchSize=100).load()
-    sink = {"stream": out, "chunkRows": 300, "inlineBytes": 1000}
-    run(frame.writeStream.format("redis-streams").options(**redis.options, **sink), tmp_path)
-    assert sorted(numbers(redis, out)) == list(range(2000))
-    assert redis.call("KEYS", f"*{out}*staged*") == []
 
 
 @on_redis

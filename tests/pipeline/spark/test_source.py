@@ -165,30 +165,6 @@ def test_trimmed_entries_stop_a_query_or_are_counted(spark, redis, stream, tmp_p
     assert end["streams"][stream] == [10, 10, 9, 10, 10, 8, 0, 3]
 
 
-@on_redis
-def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new(
-    spark, redis, stream, tmp_path
-):
-    add(redis, stream, 9)
-    before = redis.call("DUMP", stream)
-    add(redis, stream, 1, start=10)
-    seen = []
-
-    def read(**given):
-        frame = live(spark, redis, stream, **given).schema("n int").load()
-        run(frame, tmp_path, lambda rows: seen.extend(row.n for row in rows.collect()))
-
-    read()
-    redis.call("RESTORE", stream, 0, before, "REPLACE")
-    add(redis, stream, 1, start=11)
-    with pytest.raises(PySparkException, match=f"stream '{stream}' was rolled back"):
-        read()
-    read(failOnDataLoss="false")
-    add(redis, stream, 1, start=12)
-    read()
-    assert seen == [*range(1, 11), 11, 12]
-
-
 def test_a_batch_whose_commit_was_lost_is_not_doubled(spark, redis, stream, tmp_path):
     add(redis, stream, 30)
     out, checkpoint = str(tmp_path / "out"), tmp_path / "checkpoint"
