@@ -10,6 +10,7 @@ from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
 from .lua.engine import key_count
+from .lua.script_kill import kill_script
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -76,7 +77,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SCRIPT_KILL)
 def script_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the running script at its next step and reply OK; refuse that once it has written."""
-    client.server.scripting.kill(function=False)
+    kill_script(client.server.scripting.run, function=False)
     return replies.OK
 
 

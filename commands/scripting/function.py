@@ -13,8 +13,9 @@ from ...storage.rdb import PayloadRefusedError, dump_libraries, restore_librarie
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .lua.engine import BUSY_SCRIPT, key_count
+from .lua.engine import key_count
 from .lua.interpreter import UNAVAILABLE
+from .lua.script_kill import BUSY_SCRIPT, kill_script
 from .lua.shebang import FLAGS
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.FUNCTION_KILL)
 def function_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the running function at its next step and reply OK; refuse that once it has written."""
-    client.server.scripting.kill(function=True)
+    kill_script(client.server.scripting.run, function=True)
     return replies.OK
 
 

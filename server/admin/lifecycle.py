@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.arguments import parse_integer
+from ...commands.scripting.lua.script_kill import stop_script
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -63,7 +64,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if busy is not None:
         if save is not False:
             raise ReplyError(busy)
-        client.server.scripting.stop()
+        stop_script(client.server.scripting.run)
     ending = client.server.ending
     if not ending.ask(save=save, force=b"FORCE" in options, now=b"NOW" in options):
         if not ending.is_put_off:

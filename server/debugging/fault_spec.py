@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.arguments import parse_integer
-from ...commands.scripting.lua.engine import BUSY_SCRIPT
+from ...commands.scripting.lua.script_kill import BUSY_SCRIPT
 from ...protocol.errors import OOM, ReplyError
 from ..cluster.redirects import DOWN, TRYAGAIN
 from ..execution.checks import LOADING, NOAUTH, READONLY

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...commands.runtime.state import AWAITING_TURN, CLOSING
-from ...commands.scripting.lua.engine import BUSY_FUNCTION, BUSY_SCRIPT
+from ...commands.scripting.lua.script_kill import BUSY_FUNCTION, BUSY_SCRIPT, stop_script
 from .connection import Connection
 from .replies import ALWAYS, UNSCHEDULED
 from .tls_channel import SecureChannel
@@ -335,4 +335,4 @@ class Busy:
                 "The server waits for it; a second signal ends the server immediately."
             )
         else:
-            self._server.scripting.stop()
+            stop_script(self._server.scripting.run)

@@ -1,4 +1,4 @@
-"""The scripting engine of a server: its interpreters, scripts and libraries, and the running script."""
+"""Run scripts and functions of one server: check their flags, call Lua, interrupt slow ones; the table ``redis`` of scripts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .interpreter import Dialect, FailedScriptError, Interpreter, ScriptError
 from .libraries import Functions
 from .redis_call import call, words_of
 from .script_cache import Scripts
+from .script_kill import STOPPED
 from .script_run import ANY_SLOT, Run, ScriptClient
 from .shebang import ALLOW_CROSS_SLOT, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, NO_WRITES
 
@@ -28,18 +29,6 @@ if TYPE_CHECKING:
     from .libraries import Function
     from .script_cache import Script
 
-BUSY_SCRIPT: Final = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-BUSY_FUNCTION: Final = (
-    b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
-)
-NOT_BUSY: Final = b"NOTBUSY No scripts in execution right now."
-_UNKILLABLE: Final = (
-    b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the "
-    b"script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
-)
-_KILLED: Final = b"ERR Script killed by user with SCRIPT KILL."
-_KILLED_FUNCTION: Final = b"ERR Script killed by user with FUNCTION KILL."
-_STOPPED: Final = b"ERR The server is shutting down."
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
 _SERVING_NANOSECONDS: Final = 1_000_000  # serving other clients takes longer than an interrupt
 _LOADING_NANOSECONDS: Final = 500_000_000
@@ -252,7 +241,7 @@ class Scripting:
             return reply
         finally:
             self.run = None
-            if run.end_with is _STOPPED:
+            if run.end_with is STOPPED:
                 # Do not propagate a unit that was cut off.
                 self.server.propagation.forget()
             if run.noted_slow:
@@ -325,25 +314,6 @@ class Scripting:
         else:
             run.looked = now
         return run.end_with or (now - looked) / 1_000_000
-
-    def kill(self, *, function: bool) -> None:
-        """SCRIPT KILL, FUNCTION KILL: let the running script or function end at its next step.
-
-        Raises ReplyError: nothing runs, or it has written already, or it is of the other kind.
-        """
-        run = self.run
-        if run is None:
-            raise ReplyError(NOT_BUSY)
-        if run.wrote:
-            raise ReplyError(_UNKILLABLE)
-        if run.is_function != function:
-            raise ReplyError(BUSY_FUNCTION if run.is_function else BUSY_SCRIPT)
-        run.end_with = _KILLED_FUNCTION if function else _KILLED
-
-    def stop(self) -> None:
-        """Let the running script end at its next step, even if it has written: SHUTDOWN NOSAVE."""
-        if self.run is not None:
-            self.run.end_with = _STOPPED
 
     # The table ``redis`` of scripts
 

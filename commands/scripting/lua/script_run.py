@@ -1,4 +1,4 @@
-"""A running script: its caller, its client, its start."""
+"""The state of the running script: its client, whether it has written, where its effects go, how it must end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ScriptClient(Client):
 
 @dataclass(slots=True)
 class Run:
-    """One running script or function: its caller, its client, its start."""
+    """One running script or function."""
 
     server: Server
     caller: Client
