@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from servers import Server, encode, labelled, pin, require, resident_bytes, where
 from tables import Table, options, publish
 
-from rillet.console.link import Link
+from rillet.console.connection import Link
 from rillet.console.poller import SHARE, TICK, Poller
 
 _PROGRAMS: Final = ("rillet", "redis-server")

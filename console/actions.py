@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import replies
-from .backlog import PAGE, after
-from .link import Command, Link, command
+from .connection import Command, Link, command
 from .names import command_line, quote, unquote
+from .pending_maxima import PAGE, after
 from .selection import selection
 from .values import MissingError, Values
 

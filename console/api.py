@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from .connection import GoneError, command
 from .garbage import garbage
-from .link import GoneError, command
 from .names import command_line, quote, unquote
+from .page_details import PENDING, GroupSubject
 from .selection import milliseconds
-from .subjects import PENDING, GroupSubject
 from .values import Values
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from starlette.staticfiles import StaticFiles
 from . import api, timeline
 from .actions import ACTIONS, plan
 from .clients import Watch
+from .connection import GoneError, Link, ReadOnlyError
 from .connection_advice import next_step
 from .jobs import Jobs
-from .link import GoneError, Link, ReadOnlyError
 from .pages import PAGES, NotFoundError, Page
 from .poller import UnreadableError
 from .prompt import Prompt

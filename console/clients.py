@@ -15,13 +15,13 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from . import replies
-from .link import CLIENT_NAME, Subject, close, command
+from .connection import CLIENT_NAME, Subject, close, command
 from .names import command_line, plain, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from .link import Link
+    from .connection import Link
 
 SHOWN: Final = 100  # clients on the page
 LISTED: Final = 1_000  # clients to parse

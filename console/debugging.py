@@ -10,11 +10,11 @@ from redis.exceptions import RedisError
 
 from . import timeline
 from .actions import Field, Outcome, Progress, Step, action, one_command
-from .link import Subject, command
+from .connection import Subject, command
 from .names import command_line, plain, split_line
 
 if TYPE_CHECKING:
-    from .link import Link
+    from .connection import Link
     from .values import Values
 
 HITS: Final = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .backlog import after
-from .link import Command, command
+from .connection import Command, command
+from .pending_maxima import after
 from .selection import pair
 
 if TYPE_CHECKING:

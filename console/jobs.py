@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from .actions import Outcome, Progress, run
-from .link import GoneError
+from .connection import GoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .actions import Plan
-    from .link import Link
+    from .connection import Link
 
 KEPT: Final = 20  # jobs that have ended
 PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress

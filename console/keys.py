@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import replies
-from .link import Subject, command
+from .connection import Subject, command
 
 if TYPE_CHECKING:
-    from .link import Command, Link
+    from .connection import Command, Link
 
 SCANNED: Final = 2_000  # keys for a page, about
 SHOWN: Final = 100

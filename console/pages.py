@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, redrive, timeline
 from .garbage import garbage
+from .page_details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .render import HEAT_MS, chart
 from .samples import rate
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
-from .subjects import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .link import Subject
-    from .lives import Event
+    from .connection import Subject
+    from .entry_history import Event
     from .model import Entry, GroupDetail, PendingEntry, Stream
     from .poller import Poller
     from .samples import Sample

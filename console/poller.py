@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from redis.exceptions import NoPermissionError, RedisError
 
 from . import replies, timeline
-from .backlog import Backlogs
-from .link import Found_co, GoneError, Subject, command
+from .connection import Found_co, GoneError, Subject, command
 from .model import ServerFacts, Stream
 from .names import plain
+from .pending_maxima import Backlogs
 from .samples import SERIES, Sample, Samples, rate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from .link import Command, Link
+    from .connection import Command, Link
     from .samples import Key
 
 TICK: Final = 1.0  # seconds between two reads of the watched subjects

@@ -14,14 +14,14 @@ from redis.exceptions import RedisError
 
 from . import replies, resp
 from .clients import HIDDEN, SECRETS, hidden
+from .connection import READING, close, command
 from .directives import SHOWN
-from .link import READING, close, command
 from .names import command_line, plain, split_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .link import Link
+    from .connection import Link
 
 REPLY_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 900.0

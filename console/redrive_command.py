@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from ..arguments import Parser
 from .actions import Progress
 from .command import say, with_password
+from .connection import GoneError, Link
 from .connection_advice import cannot_read
-from .link import GoneError, Link
 from .names import command_line, quote, unquote
 from .redrive import ORIGIN, Sent, Wanted, send_back
 

@@ -12,7 +12,7 @@ from .model import Consumer, Entry, Group, PendingEntry, ServerFacts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .link import Reply
+    from .connection import Reply
 
 PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for a page
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .backlog import PAGE
-from .link import Command, command
+from .connection import Command, command
+from .pending_maxima import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,8 +13,8 @@ import uvicorn
 
 from .app import Console
 from .command import token_of
+from .connection import GoneError, Link
 from .connection_advice import cannot_read
-from .link import GoneError, Link
 from .poller import Poller
 from .security import Guard
 

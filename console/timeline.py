@@ -1,6 +1,6 @@
 """The history of a message, from a Rillet's recording of commands and replies, or from its append-only file.
 
-``lives`` reads the recording. The append-only file has no replies, no clients and few times, but every change since its last rewrite, even those
+``entry_history`` reads the recording. The append-only file has no replies, no clients and few times, but every change since its last rewrite, even those
 before the console started.
 """
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
 
-from .link import Subject, Written, command
-from .lives import Event, Lives, id_of, ids_behind
+from .connection import Subject, Written, command
+from .entry_history import Event, Lives, id_of, ids_behind
 from .recorded import command_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .link import Command, Link
+    from .connection import Command, Link
 
 LAST: Final = 10_000  # commands that the server keeps
 ROWS: Final = 1_000  # commands of the append-only file to keep of one message

@@ -20,9 +20,9 @@ from ..arguments import Parser
 from . import names
 from .api import streams
 from .command import with_password
+from .connection import GoneError, Link
 from .connection_advice import cannot_read, next_step
 from .garbage import garbage
-from .link import GoneError, Link
 from .poller import Poller
 from .render import count, duration, rate, size
 from .style import POISON_DELIVERIES

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # What a server imports when it first reads or writes a file, has a replica or mends a value. At that moment memory or file
 # descriptors may have run out, and a forked child would import it for every save.
 _IMPORTED_AT_ONCE: Final = (
-    ".execution.mending",
+    ".execution.failure_recovery",
     ".persistence.aof_replay",
     ".persistence.background_writer",
     ".replication.master_link",
@@ -24,7 +24,7 @@ _IMPORTED_AT_ONCE: Final = (
     "..storage.aof.rewrite",
     "..storage.aof.writer",
     "..storage.codecs.stream_commands",
-    "..storage.rdb.mending",
+    "..storage.rdb.half_changed_values",
     "sortedcontainers",
 )
 

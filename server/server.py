@@ -11,7 +11,7 @@ from .. import __version__
 from ..commands.acl.log import AclLog
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
-from ..commands.runtime.tuning import ServerTuning
+from ..commands.runtime.step_sizes import ServerTuning
 from ..commands.runtime.users import Users
 from ..commands.spec.versions import compat_with
 from ..storage import system
@@ -28,7 +28,6 @@ from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .cron import Cron
 from .debugging.reset import Reset
 from .debugging.virtual_time import VirtualTime
-from .ending import Ending
 from .event_loop import new_event_loop, report_bugs
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
@@ -53,6 +52,7 @@ from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
 from .replication import Replication
+from .shutdown import Ending
 from .signals import Signals
 from .supervisor import notify
 
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from ..commands.scripting.lua.engine import Scripting
     from .config.config import Config
     from .debugging.debugging import Debugging
+    from .execution.failure_recovery import Mending
     from .execution.fast_path import RunSingle
-    from .execution.mending import Mending
     from .net.busy_script import Busy
     from .net.migration import Migrations
     from .sentinel.monitor import Monitor
@@ -231,7 +231,7 @@ class Server:
     @cached_property
     def mending(self) -> Mending:
         """The part that repairs the data after a handler failed."""
-        from .execution.mending import Mending
+        from .execution.failure_recovery import Mending
 
         return Mending(self)
 

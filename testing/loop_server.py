@@ -26,8 +26,8 @@ from .control import ControlError
 from .faults import HasFaults
 from .folders import TemporaryFolder
 from .forks import let_go_in_forks
-from .in_memory import connection_class_of
 from .log import ServerLog
+from .memory_transport_in_loop import connection_class_of
 from .process import StartError
 from .seeds import run_commands, seed_file
 from .server import check_transport, data_of, flags_of

@@ -20,12 +20,12 @@ from urllib.parse import quote
 from ..storage.files import replace_file
 from ..storage.gc_pause import gc_paused
 from .clients import client_like, for_client, need_redis
+from .clients_across_resets import KeptClient, connection_class, taken
 from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
 from .folders import TemporaryFolder
 from .forks import let_go_in_forks
-from .kept import KeptClient, connection_class, taken
 from .log import ServerLog
 from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError, StopError
 from .snapshot import SnapshotStore
@@ -249,7 +249,7 @@ class Server(HasSpies, HasFaults, InWith):
     def _connection_class(self) -> type[redis.Connection]:
         if self._transport == "tcp":
             return connection_class()
-        from .channel import connection_class_of
+        from .memory_transport import connection_class_of
 
         return connection_class_of(self._find)
 
@@ -515,7 +515,7 @@ class Server(HasSpies, HasFaults, InWith):
 
     def _dial(self, seconds: float) -> Any:
         """Connect to the server in memory."""
-        from .channel import dial
+        from .memory_transport import dial
 
         if self._server is None:
             raise ConnectionRefusedError(111, "Connection refused")

@@ -16,7 +16,7 @@ from .recording import Recording, RecordingError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..console.lives import History
+    from ..console.entry_history import History
     from .streams import Group, Stream
 
 _POLL_SECONDS: Final = 0.01
@@ -88,7 +88,7 @@ class HasStreams(TakesCommands):
             AssertionError: the text says what happened to each entry that is not acknowledged.
             LookupError: the stream or the group does not exist.
         """
-        from ..console.lives import id_of
+        from ..console.entry_history import id_of
 
         seen = self.stream(stream)
         found = seen.group(group)
@@ -185,7 +185,7 @@ class HasSpies(HasStreams, HasAge):
         Raises:
             RecordingError: nothing was recorded.
         """
-        from ..console.lives import Lives, id_of
+        from ..console.entry_history import Lives, id_of
 
         entry = id_of(id)
         exists = bool(self._entries_of(stream, entry)) if not database else True
@@ -201,7 +201,7 @@ class HasSpies(HasStreams, HasAge):
             LookupError: the stream or the group does not exist.
             RecordingError: nothing was recorded, or commands were dropped.
         """
-        from ..console.lives import CLAIMED, DELIVERIES, Lives
+        from ..console.entry_history import CLAIMED, DELIVERIES, Lives
         from .streams import order_of
 
         seen = self.stream(stream)
@@ -227,7 +227,7 @@ class HasSpies(HasStreams, HasAge):
             )
 
     def _unacknowledged(self, stream: Stream, group: Group, ids: list[str]) -> dict[str, str]:
-        from ..console.lives import ACKNOWLEDGED, DELIVERIES, Lives
+        from ..console.entry_history import ACKNOWLEDGED, DELIVERIES, Lives
 
         problems = super()._unacknowledged(stream, group, ids)
         if not self._has_recording:
@@ -243,7 +243,7 @@ class HasSpies(HasStreams, HasAge):
         return problems
 
     def _explained(self, stream: str, problems: dict[str, str]) -> str:
-        from ..console.lives import Lives
+        from ..console.entry_history import Lives
 
         if not self._has_recording:
             return super()._explained(stream, problems)

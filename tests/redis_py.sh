@@ -14,9 +14,9 @@ for version in 4.5.5 5.2.1 6.4.0 7.4.1 8.1.0; do
     fi
     echo "=== redis-py $version"
     if $folder/bin/pytest -q -n 4 tests/testing/test_clients_of_applications.py tests/testing/test_fixtures.py \
-        tests/testing/test_unittest.py tests/testing/test_faults.py tests/testing/test_loop_server.py tests/testing/test_kept.py \
-        tests/testing/test_transports.py tests/testing/test_in_memory.py \
-        tests/testing/test_kept_in_loop.py "$@"; then
+        tests/testing/test_unittest.py tests/testing/test_faults.py tests/testing/test_loop_server.py tests/testing/test_clients_across_resets.py \
+        tests/testing/test_transports.py tests/testing/test_memory_transport_in_loop.py \
+        tests/testing/test_clients_across_resets_in_loop.py "$@"; then
         passed="$passed $version"
     else
         failed="$failed $version"

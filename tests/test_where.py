@@ -91,7 +91,7 @@ HOLDS = {
     "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
     "the last snapshot of SHUTDOWN and SIGTERM": [
         "server/persistence/rdb.py: Snapshots.save_at_end",
-        "server/ending.py: Ending",
+        "server/shutdown.py: Ending",
     ],
     "begin and end of a load: when keys expire again": [
         "server/persistence/aof.py: Persistence.begin_loading, Persistence.end_loading"
@@ -116,7 +116,7 @@ HOLDS = {
         "server/config/events.py: mask_of",
     ],
     "calls and microseconds of a command (INFO commandstats)": [
-        "server/execution/entry.py: CommandEntry.count",
+        "server/execution/command_entry.py: CommandEntry.count",
         "server/execution/stats.py: Stats",
     ],
     "`daemonize`, `supervised`": ["server/supervisor.py: Launch, supervisor_of"],
@@ -131,14 +131,14 @@ HOLDS = {
         "testing/auditing/analysis.py: Analysis.find_work",
     ],
     'redis-py without a socket (`transport="memory"`)': [
-        "testing/channel.py: Channel",
-        "testing/in_memory.py: End",
-        "testing/kept.py: KeptClient",
+        "testing/memory_transport.py: Channel",
+        "testing/memory_transport_in_loop.py: End",
+        "testing/clients_across_resets.py: KeptClient",
     ],
     "what the console reads of a server": [
-        "console/link.py: Link",
+        "console/connection.py: Link",
         "console/poller.py: Poller",
-        "console/subjects.py: StreamSubject",
+        "console/page_details.py: StreamSubject",
     ],
     "the memory limit of scripts (`lua-memory-limit`)": [
         "commands/scripting/lua/interpreter.py: Interpreter._give_up",

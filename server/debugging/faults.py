@@ -20,7 +20,7 @@ from ...protocol.key_slots import key_slot
 from ...storage.groups.claiming import may_claim
 from ...storage.streams.ids import parse
 from ...storage.streams.stream import Stream
-from ..execution.entry import IMMEDIATE
+from ..execution.command_entry import IMMEDIATE
 from .delays import Delays
 from .disk import Disk
 from .fault import Fault, Hit, Sender, Sent

@@ -14,7 +14,7 @@ from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.loading import AofError
 from ..execution.checks import LOADING
-from ..net.dormant import Dormant
+from ..net.sockets_across_resets import Dormant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

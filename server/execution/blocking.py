@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
     from ...storage.value_types import Value
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 
 _TIDY_AT: Final = 64

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...commands.spec.command import Handler
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 

@@ -11,7 +11,7 @@ from .flags import flags_of
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 NOAUTH: Final = b"NOAUTH Authentication required."
 LOADING: Final = b"LOADING Redis is loading the dataset in memory"

@@ -18,7 +18,7 @@ from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
 from .checks import GONE, check
-from .entry import IMMEDIATE, CommandEntry, not_yet_found
+from .command_entry import IMMEDIATE, CommandEntry, not_yet_found
 from .fast_path import run_plain
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock

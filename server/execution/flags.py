@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 # EXEC has the flags of _OF_ANY if one of its commands has them, and those of _OF_ALL only if all have them.
 _OF_ANY = frozenset(("write", "may_replicate"))

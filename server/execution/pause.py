@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 # Commands that may add to the stream of the replicas.
 _REPLICATED = frozenset(("write", "may_replicate"))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ...commands.runtime.client import Client
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 # The counts of each client, by attribute.
 _COUNTS: Final = {

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
     from .connection import Connection
-    from .dormant import Dormant
+    from .sockets_across_resets import Dormant
 
 
 class Clients(dict[int, "Client"]):

@@ -16,7 +16,7 @@ from .settled_claims import SettledClaims
 if TYPE_CHECKING:
     from ...commands.spec.command import Handler
     from ...storage.aof.loader import AofLoader
-    from ..execution.entry import CommandEntry
+    from ..execution.command_entry import CommandEntry
     from ..server import Server
 
 _NEWEST: Final = compat_with(NEWEST)

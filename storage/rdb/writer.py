@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..keyspace.keyspace import Keyspace
     from ..value_types import Value, ValueType
-    from .unsaid import Unsaid
+    from .format_extensions import Unsaid
 
 VERSION: Final = 11
 _FIRST_WITH_LIBRARIES: Final = 10

@@ -8,14 +8,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.spec.command import REGISTRY
-from ...console.lives import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Lives, in_effect
+from ...console.entry_history import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Lives, in_effect
 from ...protocol.globs import matches
 from ...server.families import load_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...console.lives import Event
+    from ...console.entry_history import Event
     from ...console.recorded import RecordedCommand
 
 load_specs()
@@ -114,7 +114,7 @@ class Analysis:
 
     @cached_property
     def lives(self) -> Lives:
-        """The events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
+        """The events of every entry of the stream, by entry ID (see ``console/entry_history.py``)."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ...console.lives import CLAIMED
+from ...console.entry_history import CLAIMED
 from .analysis import consumer_of, mentions, read_of
 from .results import KEPT, Broken, NotTried
 

@@ -16,7 +16,7 @@ from ...protocol.key_slots import key_slot
 from ...server.debugging.fault import Sent
 from ...server.debugging.recorder import Recorded, finish
 from ...server.debugging.transports import Cut, Slow
-from ...server.execution.entry import IMMEDIATE
+from ...server.execution.command_entry import IMMEDIATE
 from .known import BLOCKING, MOST_HELD, command_of, may_wait
 from .relay import Relay
 from .requests import Requests

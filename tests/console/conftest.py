@@ -8,7 +8,7 @@ from playwright.sync_api import expect, sync_playwright
 from support import servers
 from support.programs.console import CHROMIUM_FLAGS, KINDS, PATIENCE, ConsoleProcess, Watched, chromium
 
-from rillet.console.link import Link
+from rillet.console.connection import Link
 
 expect.set_options(timeout=PATIENCE)
 

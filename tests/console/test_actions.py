@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from rillet.console.actions import ACTIONS, Progress, plan, run
-from rillet.console.link import Link, ReadOnlyError, command, shown
+from rillet.console.connection import Link, ReadOnlyError, command, shown
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.programs.console import ConsoleProcess
 from support.tls import connect, flags, make_certificates
 from support.until import until
 
-from rillet.console.link import GoneError, Link
+from rillet.console.connection import GoneError, Link
 from rillet.console.poller import Poller
 from rillet.console.prompt import Prompt
 

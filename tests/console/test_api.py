@@ -9,7 +9,7 @@ import redis
 from support.programs.console import ConsoleProcess
 
 from rillet.console import api, top
-from rillet.console.link import command
+from rillet.console.connection import command
 from rillet.console.names import split_line
 from rillet.console.poller import Poller
 

@@ -12,7 +12,7 @@ from support.until import until
 
 from rillet.console.actions import ACTIONS
 from rillet.console.app import Console
-from rillet.console.link import Link
+from rillet.console.connection import Link
 from rillet.console.names import quote
 from rillet.console.pages import PAGES
 from rillet.console.poller import Poller

@@ -8,7 +8,7 @@ import redis
 
 from rillet.console import clients as room
 from rillet.console.clients import ClientsSubject, Watch, clients, hidden, seen
-from rillet.console.link import Link, command
+from rillet.console.connection import Link, command
 from rillet.console.pages import ClientsPage
 from rillet.console.poller import Poller
 from rillet.console.render import environment

@@ -13,7 +13,7 @@ import redis
 from support.programs.console import ConsoleProcess
 
 from rillet.console import top
-from rillet.console.link import Link
+from rillet.console.connection import Link
 from rillet.console.poller import Poller
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rillet.console.actions import ACTIONS, plan, run
-from rillet.console.link import GoneError, Link
+from rillet.console.connection import GoneError, Link
 from rillet.testing import every_fault
 
 ALL = ["1-0", "2-0", "3-0"]

@@ -9,8 +9,8 @@ from support import servers
 import rillet
 from rillet.console import api, top
 from rillet.console.actions import ACTIONS, plan, run
+from rillet.console.connection import Link
 from rillet.console.garbage import garbage
-from rillet.console.link import Link
 from rillet.console.pages import GroupPage, StreamPage
 from rillet.console.poller import Poller
 from rillet.console.render import environment

@@ -3,8 +3,8 @@
 import pytest
 
 from rillet.console import keys as room
+from rillet.console.connection import Link
 from rillet.console.keys import KeysSubject, KeySubject
-from rillet.console.link import Link
 
 
 def one_of_each(client):

@@ -10,14 +10,14 @@ import redis
 from redis.exceptions import ResponseError
 from support import servers
 
-from rillet.console import backlog, replies, top
+from rillet.console import pending_maxima, replies, top
 from rillet.console import poller as polling
-from rillet.console.link import GoneError, Link
+from rillet.console.connection import GoneError, Link
+from rillet.console.page_details import GroupSubject, MessageSubject, StreamSubject, before, page_of
 from rillet.console.pages import GroupPage, OverviewPage
 from rillet.console.poller import Poller, UnreadableError
 from rillet.console.render import chart, environment
 from rillet.console.samples import Samples, rate
-from rillet.console.subjects import GroupSubject, MessageSubject, StreamSubject, before, page_of
 
 
 class WatchedLink(Link):
@@ -176,7 +176,7 @@ async def test_many_groups_share_the_budget_and_all_have_their_turn(client, poll
 async def test_each_group_is_looked_at_in_the_first_round_and_grows_older_until_its_turn_comes(
     client, poller, monkeypatch
 ):
-    monkeypatch.setattr(backlog, "ROUND", 10)
+    monkeypatch.setattr(pending_maxima, "ROUND", 10)
     for number in range(9):
         fill_one(client, f"s{number}", 5)
         client.xclaim(f"s{number}", "g", "Bob", 0, ["3-0"], idle=(9 - number) * 60_000)
@@ -196,8 +196,8 @@ async def test_each_group_is_looked_at_in_the_first_round_and_grows_older_until_
 
 
 async def test_a_group_that_was_not_read_yet_says_so_everywhere(client, poller, monkeypatch):
-    monkeypatch.setattr(backlog, "ROUND", 2)
-    monkeypatch.setattr(backlog, "FIRST", 6)
+    monkeypatch.setattr(pending_maxima, "ROUND", 2)
+    monkeypatch.setattr(pending_maxima, "FIRST", 6)
     for number in range(3):
         fill_one(client, f"s{number}", 5)
     await poller.round()

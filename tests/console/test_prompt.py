@@ -10,7 +10,7 @@ from support import servers
 
 from rillet.console import prompt as room
 from rillet.console.app import Console
-from rillet.console.link import Link
+from rillet.console.connection import Link
 from rillet.console.poller import Poller
 from rillet.console.prompt import Prompt, rule_of
 from rillet.console.security import Guard

@@ -14,7 +14,7 @@ from support.programs.console import ConsoleProcess
 
 import rillet.testing
 from rillet.console.actions import ACTIONS, Progress, plan, run
-from rillet.console.link import GoneError, Link
+from rillet.console.connection import GoneError, Link
 from rillet.console.redrive import Sent, Wanted, send_back
 from rillet.console.redrive_command import main
 from rillet.console.values import Values

@@ -3,7 +3,7 @@
 import asyncio
 
 import rillet.testing
-from rillet.console.link import GoneError, Link
+from rillet.console.connection import GoneError, Link
 from rillet.console.poller import Poller
 from rillet.console.prompt import Prompt
 

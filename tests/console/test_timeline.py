@@ -7,7 +7,7 @@ import redis
 from support import servers
 
 from rillet.console import timeline
-from rillet.console.link import Link
+from rillet.console.connection import Link
 from rillet.console.poller import Poller
 from rillet.console.timeline import FileSubject, TapeSubject, events, waits, written_events
 

@@ -14,10 +14,10 @@ from support.until import until
 
 from rillet.console import top
 from rillet.console.actions import ACTIONS, plan, run
+from rillet.console.connection import GoneError, Link
 from rillet.console.connection_advice import next_step
-from rillet.console.link import GoneError, Link
+from rillet.console.page_details import GroupSubject, MessageSubject, StreamSubject
 from rillet.console.poller import Poller
-from rillet.console.subjects import GroupSubject, MessageSubject, StreamSubject
 
 CASES = {
     "nobody there": ("redis://127.0.0.1:1", "start a server with: rillet"),

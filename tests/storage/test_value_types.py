@@ -11,7 +11,7 @@ from rillet.storage.freeing import Freeable
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks, restore_value
-from rillet.storage.rdb.mending import mended
+from rillet.storage.rdb.half_changed_values import mended
 from rillet.storage.rdb.reader import BY_TYPE_BYTE
 from rillet.storage.value_types import TYPES
 

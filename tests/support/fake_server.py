@@ -17,7 +17,7 @@ import hiredis
 
 from rillet.commands.acl.log import AclLog
 from rillet.commands.runtime.client import Client
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.commands.runtime.users import Users
 from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with

@@ -25,7 +25,7 @@ UNNEEDED = (
     "cluster",
     "sentinel",
     "loop_server",
-    "in_memory",
+    "memory_transport_in_loop",
     "simulated",
     "fault_in_turn",
 )
@@ -33,7 +33,7 @@ UNNEEDED = (
 UNUSED_WITHOUT_FILES = (
     "debugging.commands.structures",
     "debugging.snapshots",
-    "execution.mending",
+    "execution.failure_recovery",
     "persistence.aof_replay",
     "persistence.background_writer",
     "replication.master_link",

@@ -13,7 +13,7 @@ from support.servers import start_server
 from support.thorough import examples
 
 import rillet.testing
-from rillet.console.lives import Lives
+from rillet.console.entry_history import Lives
 from rillet.testing.recording import RecordingError
 
 

@@ -18,8 +18,14 @@ import redis
 from support.until import until
 
 import rillet.testing
-from rillet.testing.channel import ChannelSocket, _hold_signals, _may_take_long, _release_signals, dial
 from rillet.testing.control import encode
+from rillet.testing.memory_transport import (
+    ChannelSocket,
+    _hold_signals,
+    _may_take_long,
+    _release_signals,
+    dial,
+)
 from rillet.testing.turn_loop import TurnLoop
 
 HISTORIES = int(os.environ.get("RILLET_HISTORIES", "60"))

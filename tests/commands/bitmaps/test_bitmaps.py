@@ -9,7 +9,7 @@ from support.fake_server import FakeServer, make_client, reply, run
 
 from rillet.commands.bitmaps import bitfield as bitfields  # noqa: F401 - they declare commands
 from rillet.commands.bitmaps import bits as bitmaps
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.commands.strings import get_set as strings  # noqa: F401 - they declare commands
 
 BYTES = st.binary(max_size=5)

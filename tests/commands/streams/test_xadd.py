@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.commands.streams.trim_options import TrimOptions, default_limit, parse_trim_options
 from rillet.commands.streams.xadd import encode_fields
 from rillet.protocol import replies

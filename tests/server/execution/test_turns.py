@@ -10,7 +10,7 @@ from support.live import LiveServer, eventually
 from support.thorough import examples
 from support.wire import encode_command
 
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.protocol.replies import command
 from rillet.server.execution.turns import NEVER, SLICE
 from rillet.server.net.connection import Connection

@@ -12,7 +12,7 @@ from support.alone import Alone
 from support.live import LiveServer, eventually
 
 from rillet.commands.runtime.state import State
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.protocol.replies import command
 from rillet.server.net import replies
 from rillet.server.net.replies import ALWAYS

@@ -9,7 +9,7 @@ from support.invariants import check_invariants
 from support.live import words
 from support.thorough import examples
 
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.protocol.errors import ReplyError
 from rillet.server.config.config import Config
 from rillet.server.persistence import aof_replay

@@ -5,7 +5,7 @@ from support.deployments.replication import call, info, pause
 from support.live import LiveServer
 from support.until import until
 
-from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.runtime.step_sizes import ServerTuning
 
 
 @pytest.fixture

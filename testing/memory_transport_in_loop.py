@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
-from .kept import SETINFO, joined
+from .clients_across_resets import SETINFO, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable

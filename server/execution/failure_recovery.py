@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ..server import Server
-    from .entry import CommandEntry
+    from .command_entry import CommandEntry
 
 _ATTEMPTS: Final = 2
 
@@ -98,7 +98,7 @@ class Mending:
             if expiry is not None:
                 records.append([b"PEXPIREAT", key, b"%d" % expiry])
         elif value is not None:
-            from ...storage.rdb.mending import mended
+            from ...storage.rdb.half_changed_values import mended
 
             fresh, payload = mended(
                 value,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rillet.testing import LoopServer
 from rillet.testing.clients import close
-from rillet.testing.in_memory import End, connect
+from rillet.testing.memory_transport_in_loop import End, connect
 
 WAIT = 30  # seconds; for what comes at once
 

@@ -15,7 +15,7 @@ from support.sessions import LOOKS, RESP3, TAKING, WAYS, comparable
 from support.until import until
 
 import rillet.testing
-from rillet.server.net.dormant import _commands
+from rillet.server.net.sockets_across_resets import _commands
 from rillet.testing.control import encode
 
 

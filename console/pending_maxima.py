@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from . import replies
-from .link import command
+from .connection import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .link import Command, Link
+    from .connection import Command, Link
     from .model import Group, PendingEntry, Stream
 
 PAGE: Final = 1_000  # pending entries of one XPENDING: about a millisecond of a server

@@ -4,7 +4,7 @@ The calling thread runs the server's code: it takes the lock of the server's loo
 bytes to the server's protocol, and finds the reply in memory; no other thread wakes up. If a command
 schedules timers or callbacks, the loop's thread is woken to run them. That thread also runs commands that may
 take long or wait for others (scripts, transactions, DEBUG, CONFIG …), so that a timeout or Ctrl-C can reach
-the caller. ``in_memory`` connects client and server of one loop.
+the caller. ``memory_transport_in_loop`` connects client and server of one loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.runtime.state import PLAIN
 from .clients import PORTS
-from .kept import connection_class
+from .clients_across_resets import connection_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
