@@ -1,6 +1,7 @@
 """Running Rillet servers looked at from inside: wait for a state, reach into the thread, read the AOF."""
 
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -65,6 +66,22 @@ class LiveServer(rillet.testing.Server):
             file.read_bytes() for file in aof_files(self.folder / "appendonlydir") if file.suffix != ".rdb"
         )
         return read_commands(data)
+
+
+class Gate:
+    """Takes the place of one file operation of a server: calls wait until it is opened, and are counted."""
+
+    def __init__(self, server: LiveServer, name: str) -> None:
+        files = server.inside.persistence.files
+        self.real = getattr(files, name)
+        self.open = threading.Event()
+        self.calls = 0
+        server.run_inside(lambda: setattr(files, name, self))
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.calls += 1
+        assert self.open.wait(DEADLINE)
+        return self.real(*arguments)
 
 
 def words(text: str) -> list[list[bytes]]:

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from support.live import LiveServer, eventually, words
+from support.live import Gate, LiveServer, eventually, words
 from support.ports import free_port
 from support.servers import ServerProcess, require_binary, start_server
 from support.wire import ConnectionClosedError, Wire
@@ -16,22 +16,6 @@ from rillet.testing import StartError
 def server():
     with LiveServer(appendonly=True, appendfsync="no") as server:
         yield server
-
-
-class Gate:
-    """Takes the place of one file operation: calls wait until it is opened, and are counted."""
-
-    def __init__(self, server, name):
-        self.files = server.inside.persistence.aof._files
-        self.real = getattr(self.files, name)
-        self.open = threading.Event()
-        self.calls = 0
-        server.run_inside(lambda: setattr(self.files, name, self))
-
-    def __call__(self, *arguments):
-        self.calls += 1
-        assert self.open.wait(30)
-        return self.real(*arguments)
 
 
 def refuse(*arguments):

@@ -5,13 +5,11 @@ import errno
 import os
 import resource
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from support.limited import limited_process
 from support.live import LiveServer, eventually
-from support.ports import free_port
 from support.servers import start_server
 from support.wire import ConnectionClosedError, Wire
 
@@ -96,39 +94,8 @@ def limit_files(size: int):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def start_limited(folder: Path, size: int, *flags: str) -> tuple[subprocess.Popen[bytes], int]:
-    port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "rillet",
-        "--port",
-        str(port),
-        "--bind",
-        "127.0.0.1",
-        "--dir",
-        str(folder),
-    ]
-    with (folder / "out").open("ab") as out:
-        process = subprocess.Popen(
-            [*command, "--save", "", "--appendonly", "yes", *flags],
-            stdout=out, stderr=out, preexec_fn=limit_files(size), cwd=folder,  # noqa: PLW1509 - no thread of this test holds a lock
-        )  # fmt: skip
-
-    def answers() -> bool:
-        try:
-            with Wire(port) as wire:
-                return wire.call("PING").value == b"PONG"
-        except (OSError, ConnectionClosedError):
-            return False
-
-    eventually(answers)
-    return process, port
-
-
 def test_a_real_process_refuses_writes_until_the_disk_has_room(tmp_path):
-    process, port = start_limited(tmp_path, 20_000)
-    try:
+    with limited_process(tmp_path, limit=limit_files(20_000)) as (process, port):
         with Wire(port) as wire:
             written = []
             for number in range(1, 400):
@@ -150,14 +117,11 @@ def test_a_real_process_refuses_writes_until_the_disk_has_room(tmp_path):
         process.wait()
         with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
             assert wire.call("XLEN", "s").plain() == len(written) + 1
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_under_always_a_process_without_room_ends_with_status_1_and_says_why(tmp_path):
-    process, port = start_limited(tmp_path, 20_000, "--appendfsync", "always")
-    try:
+    always = ("--appendfsync", "always")
+    with limited_process(tmp_path, *always, limit=limit_files(20_000)) as (process, port):
         confirmed = 0
         with Wire(port) as wire, contextlib.suppress(OSError, ConnectionClosedError):
             for number in range(1, 400):
@@ -168,27 +132,23 @@ def test_under_always_a_process_without_room_ends_with_status_1_and_says_why(tmp
         log = (tmp_path / "out").read_text()
         assert "Can't recover from AOF write error when the AOF fsync policy is 'always'" in log
         assert "Exiting" in log
-    finally:
-        process.kill()
-        process.wait()
     with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
         assert wire.call("XLEN", "s").plain() == confirmed
 
 
 def test_a_rewrite_without_room_fails_and_leaves_the_old_files(tmp_path):
-    process, port = start_limited(tmp_path, 30_000, "--aof-use-rdb-preamble", "no")
-    try:
-        with Wire(port) as wire:
-            for number in range(1, 400):
-                wire.call("SET", f"k{number}", "x" * 30)
-            wire.call("CONFIG", "SET", "appendfsync", "no")
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
-            wire.call("BGREWRITEAOF")
-            eventually(lambda: b"aof_last_bgrewrite_status:err" in wire.call("INFO", "persistence").value)
-            assert wire.call("SET", "k1", "after").value == b"OK"
-    finally:
-        process.kill()
-        process.wait()
+    commands = ("--aof-use-rdb-preamble", "no")
+    with (
+        limited_process(tmp_path, *commands, limit=limit_files(30_000)) as (process, port),
+        Wire(port) as wire,
+    ):
+        for number in range(1, 400):
+            wire.call("SET", f"k{number}", "x" * 30)
+        wire.call("CONFIG", "SET", "appendfsync", "no")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+        wire.call("BGREWRITEAOF")
+        eventually(lambda: b"aof_last_bgrewrite_status:err" in wire.call("INFO", "persistence").value)
+        assert wire.call("SET", "k1", "after").value == b"OK"
     with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
         assert wire.call("DBSIZE").plain() == 399
         assert wire.call("GET", "k1").value == b"after"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.aof import AofTail, flags_for
-from support.live import LiveServer, eventually
+from support.live import Gate, LiveServer, eventually
 from support.servers import start_server
 from support.wire import ConnectionClosedError, encode_command
 
@@ -21,22 +21,6 @@ MISCONF = b"MISCONF Redis is configured to save RDB snapshots"
 def server():
     with LiveServer() as server:
         yield server
-
-
-class Gate:
-    """Takes the place of one file operation: calls wait until it is opened."""
-
-    def __init__(self, server, name):
-        files = server.inside.persistence.files
-        self.real = getattr(files, name)
-        self.open = threading.Event()
-        self.calls = 0
-        server.run_inside(lambda: setattr(files, name, self))
-
-    def __call__(self, *arguments):
-        self.calls += 1
-        assert self.open.wait(30)
-        return self.real(*arguments)
 
 
 def refuse(*_arguments):
