@@ -239,17 +239,13 @@ def test_a_client_that_is_unblocked_and_goes_elsewhere_loses_no_key_there(server
     with server.wire() as wire, server.wire() as other, server.wire() as watcher:
         number = wire.call("CLIENT", "ID").plain()
 
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            take(peer, "restore")
+        def go_elsewhere() -> None:
             other.call("CLIENT", "UNBLOCK", number)
             wire.read()
             wire.call("SELECT", 1)
             wire.call("SET", "a", "there")
-            peer.send_raw(OK)
 
-        with Target(behave) as target:
+        with Target(confirms([], go_elsewhere)) as target:
             wire.call("SET", "a", "here")
             wire.send("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000)
             eventually(lambda: watcher.call("EXISTS", "a").value == b"0")
@@ -258,15 +254,7 @@ def test_a_client_that_is_unblocked_and_goes_elsewhere_loses_no_key_there(server
 
 def test_nothing_is_deleted_in_a_pause_of_writes(server):
     with server.wire() as wire, server.wire() as other:
-
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            take(peer, "restore")
-            other.call("CLIENT", "PAUSE", 100_000, "WRITE")
-            peer.send_raw(OK)
-
-        with Target(behave) as target:
+        with Target(confirms([], lambda: other.call("CLIENT", "PAUSE", 100_000, "WRITE"))) as target:
             wire.call("SET", "a", "1")
             assert wire.call("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000).value == WRITING
         assert wire.call("EXISTS", "a").value == b"1"
@@ -386,15 +374,7 @@ def test_a_group_that_polls_without_an_end_does_not_keep_its_stream_from_moving(
 
 def test_a_key_that_is_deleted_on_its_way_counts_as_moved(server):
     with server.wire() as wire, server.wire() as other:
-
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            take(peer, "restore")
-            other.call("DEL", "a")
-            peer.send_raw(OK)
-
-        with Target(behave) as target:
+        with Target(confirms([], lambda: other.call("DEL", "a"))) as target:
             wire.call("SET", "a", "1")
             assert wire.call("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000).value == b"OK"
         assert server.aof()[-1] == [b"DEL", b"a"]
@@ -436,14 +416,6 @@ def test_passwords_are_hidden_from_monitors(server):
 def test_nothing_is_deleted_once_the_server_is_a_replica(server):
     """A client that waits for a target while its server fails over: the new master has the key, so both keep it."""
     answers = threading.Event()
-
-    def behave(peer: Peer) -> None:
-        take(peer, "select")
-        peer.send_raw(OK)
-        take(peer, "restore")
-        answers.wait(20)
-        peer.send_raw(OK)
-
     with (
         start_server("redis810") as replica,
         replica.wire() as there,
@@ -453,7 +425,7 @@ def test_nothing_is_deleted_once_the_server_is_a_replica(server):
         wire.call("SET", "a", "1")
         there.call("REPLICAOF", "127.0.0.1", server.port)
         eventually(lambda: b"state=online" in other.call("INFO", "replication").value)
-        with Target(behave) as target:
+        with Target(confirms([], lambda: answers.wait(20))) as target:
             wire.send("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000)
             server.wait_for_blocked(1)
             assert other.call("FAILOVER").value == b"OK"
