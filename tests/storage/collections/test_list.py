@@ -1,6 +1,5 @@
-"""The forms of lists against Redis' limits, what moves and is found in long ones, and their sizes."""
+"""What a loaded list becomes, what moves and is found in long ones, and their sizes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,44 +35,6 @@ def filled(limit, count, word=b"x" * 98):
     for _ in range(count):
         made.push_right([word], limit)
     return made
-
-
-@pytest.mark.parametrize(("limit", "most"), [(-1, 4096), (-2, 8192), (-3, 16384), (-4, 32768), (-5, 65536)])
-def test_a_list_is_a_quicklist_from_a_number_of_bytes_on(limit, most):
-    word = b"x" * 62  # takes 64; before it is added it counts 62
-    fits = (most - 7 - 62) // 64 + 1
-    assert filled(limit, fits, word).encoding is LISTPACK
-    assert filled(limit, fits + 1, word).encoding is QUICKLIST
-
-
-def test_a_list_is_a_quicklist_from_a_number_of_elements_on():
-    assert filled(5, 5).encoding is LISTPACK
-    assert filled(5, 6).encoding is QUICKLIST
-    assert filled(0, 1).encoding is LISTPACK
-    assert filled(0, 2).encoding is QUICKLIST
-    assert filled(1000, 1, b"x" * 8192).encoding is QUICKLIST
-
-
-def test_it_is_a_listpack_again_at_half_the_limit():
-    made = filled(8, 9)
-    while len(made) > 5:
-        made.pop_left()
-        made.shrunk(8)
-    assert made.encoding is QUICKLIST
-    made.pop_left()
-    made.shrunk(8)
-    assert made.encoding is LISTPACK
-
-
-def test_a_replaced_or_inserted_element_counts_too():
-    made = List([b"a", b"b"])
-    made.put(0, b"x" * 9000, DEFAULT)
-    assert made.encoding is QUICKLIST
-    made.put(0, b"a", DEFAULT)
-    made.shrunk(DEFAULT)
-    assert made.encoding is LISTPACK
-    made.insert(1, b"x" * 9000, DEFAULT)
-    assert made.encoding is QUICKLIST
 
 
 def test_what_was_loaded_is_a_listpack_up_to_the_whole_limit():

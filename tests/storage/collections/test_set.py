@@ -22,38 +22,6 @@ def made_of(*members, limits=SMALL):
     return value
 
 
-@pytest.mark.parametrize(
-    ("members", "encoding"),
-    [
-        ([b"1", b"2"], b"intset"),
-        ([b"1", b"2", b"3", b"4"], b"intset"),
-        ([b"1", b"2", b"3", b"4", b"5"], b"hashtable"),
-        ([b"1", b"1", b"1", b"1", b"1"], b"hashtable"),
-        ([b"1", b"a"], b"listpack"),
-        ([b"a", b"1"], b"listpack"),
-        ([b"1", b"2", b"a", b"b"], b"hashtable"),
-        ([b"a", b"123456"], b"hashtable"),
-        ([b"123456", b"a"], b"hashtable"),
-        ([b"1", b"longer"], b"hashtable"),
-        ([b"longer"], b"hashtable"),
-        ([b"9223372036854775807"], b"intset"),
-        ([b"9223372036854775808"], b"hashtable"),
-        ([b"01"], b"listpack"),
-    ],
-)
-def test_a_set_has_the_form_that_its_members_allow(members, encoding):
-    assert made_of(*members).encoding == encoding
-
-
-def test_forms_never_become_more_compact_by_removing():
-    value = made_of(b"1", b"a")
-    value.discard(b"a")
-    assert value.encoding == b"listpack"
-    value = made_of(b"longer", b"1")
-    value.discard(b"longer")
-    assert value.encoding == b"hashtable"
-
-
 def test_integers_of_a_former_intset_stay_in_their_order():
     value = made_of(b"3", b"1", b"x")
     assert list(value) == [b"1", b"3", b"x"]

@@ -14,20 +14,6 @@ SCORES = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([inf, -inf, 0.
 MEMBERS = st.sampled_from([b"", b"a", b"aa", b"b", b"\xff", b"longer", b"c", b"d", b"e"])
 
 
-def test_the_form_follows_number_and_length_of_members():
-    value = SortedSet()
-    for number in range(4):
-        value.put(b"m%d" % number, 1.0, SMALL)
-        assert value.encoding == b"listpack"
-    value.put(b"m4", 1.0, SMALL)
-    assert value.encoding == b"skiplist"
-    value.remove_range(0, 4)
-    assert value.encoding == b"skiplist"
-    value = SortedSet()
-    value.put(b"longer", 1.0, SMALL)
-    assert value.encoding == b"skiplist"
-
-
 def test_many_members_at_once_end_the_compact_form():
     value = SortedSet()
     value.expect([b"a"] * 4, SMALL)
