@@ -1,4 +1,4 @@
-"""The lives of stream entries, derived from recorded commands and their replies.
+"""Derive the history of stream entries from recorded commands and their replies.
 
 Only a reply shows what a command did: XREADGROUP, XCLAIM and XAUTOCLAIM name the entries, XACK only counts them. Commands
 between MULTI and EXEC have the replies of EXEC. The commands of a script are recorded beside it, except by an older Rillet,

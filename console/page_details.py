@@ -1,4 +1,4 @@
-"""The details that one page shows: subjects for the poller. Each read is limited, whatever the server holds."""
+"""Read the details that one page shows, as subjects of the poller. Each read is limited, whatever the server holds."""
 
 from __future__ import annotations
 

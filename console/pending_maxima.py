@@ -1,4 +1,4 @@
-"""The longest idle time and the highest delivery count of each group in its whole PEL, read a few pages per round."""
+"""Find the longest idle time and the highest delivery count in the whole PEL of each group, a few pages per round."""
 
 from __future__ import annotations
 

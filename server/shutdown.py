@@ -1,4 +1,4 @@
-"""The shutdown of a server, from the request to the decision: it may be delayed, aborted or refused.
+"""Decide about a requested shutdown (SHUTDOWN, SIGTERM): complete, delay, abort or refuse it.
 
 A shutdown that would lose data is refused: while the first append-only file is being written, or if the last snapshot
 cannot be written. A shutdown is delayed while replicas lag. Writes then wait, and the shutdown continues when each

@@ -1,4 +1,4 @@
-"""Clients that survive a reset of their server: the socket stays open, and the server forgets the session.
+"""Keep redis-py clients across a reset of their server: the socket stays open, and the server forgets the session.
 
 A new redis-py client costs a test 0.1 ms, and its socket and greeting 0.25 ms; repeating the greeting on an open socket
 costs 0.05 ms (processor time of client and server, 2026-11-28). The greeting (HELLO, CLIENT SETINFO …) is sent together

@@ -1,4 +1,4 @@
-"""Connections of redis-py to a server in a thread of this process, without sockets.
+"""Connect redis-py to a server in a thread of this process, without sockets.
 
 The calling thread runs the server's code: it takes the lock of the server's loop (``turn_loop``), passes its
 bytes to the server's protocol, and finds the reply in memory; no other thread wakes up. If a command

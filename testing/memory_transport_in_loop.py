@@ -1,4 +1,4 @@
-"""In-memory connections between a client and a server in the same event loop, without sockets.
+"""Connect redis-py to a server in the same event loop, without sockets.
 
 The server runs a command while the client sends it, and the reply is there when the client begins to read. Each command
 still gives other tasks a turn, so a task that polls cannot stop them.

@@ -47,9 +47,8 @@ HOLDS = {
         "storage/groups/references.py: trim_acked",
     ],
     "lag of a group": ["commands/streams/xinfo.py: lag_of", "storage/groups/lag.py: lag"],
-    "the order of idle times": ["storage/groups/pending.py: IdleOrder"],
-    "which consumer has which pending entry, since when": [
-        "storage/groups/pending.py: Pending, Pel",
+    "the PEL: an entry's owner and time, the order of idle times, the entries that XPENDING shows": [
+        "storage/groups/pending.py: Pending, IdleOrder, Pel.find_idle",
     ],
     "what 7.0 did": [
         "commands/streams/v7_0.py: XREADGROUP 7.0",
@@ -74,8 +73,8 @@ HOLDS = {
         "commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait",
     ],
     "the NOAUTH check, the order of checks, the refusals LOADING, MASTERDOWN and BUSY": ["server/execution/checks.py: NOAUTH, check"],
-    "the limit of unsent output (`client-output-buffer-limit`)": [
-        "server/net/connection.py: Connection.check_output_limit"
+    "who is refused at once (`maxclients`, protected mode), the limit of unsent output (`client-output-buffer-limit`)": [
+        "server/net/connection.py: Connection.connection_made, Connection.check_output_limit"
     ],
     "the memory of a value, MEMORY USAGE": [
         "storage/keyspace/memory.py: memory_of_key",
@@ -139,6 +138,24 @@ HOLDS = {
         "console/connection.py: Link",
         "console/poller.py: Poller",
         "console/page_details.py: StreamSubject",
+    ],
+    "the thresholds of the console: poison, dead consumers, colours of idle times": [
+        "console/style/__init__.py: POISON_DELIVERIES",
+        "console/page_details.py: DEAD_MS",
+        "console/render.py: HEAT_MS",
+    ],
+    "SCRIPT KILL, BUSY, a slow script": [
+        "commands/scripting/lua/script_kill.py: kill_script, BUSY_SCRIPT",
+        "server/net/busy_script.py",
+    ],
+    "when group mode claims entries of other consumers": [
+        "pipeline/group/next_batch.py: Gatherer._claim",
+        "pipeline/group/repeated_batch.py: divide",
+    ],
+    "the words of the sink's XADD: trim, IDMP, ID": [
+        "pipeline/sink/xadd_encoding.py: RowEncoder",
+        "pipeline/sink/xadd_sending.py: check, check_wait",
+        "pipeline/sink/spark_writers.py: BatchWriter, StreamWriter",
     ],
     "the memory limit of scripts (`lua-memory-limit`)": [
         "commands/scripting/lua/interpreter.py: Interpreter._give_up",

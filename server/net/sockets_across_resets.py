@@ -1,4 +1,4 @@
-"""Connections that outlive DEBUG RESET: the socket stays open, and a new client takes it over.
+"""Keep sockets open across DEBUG RESET: a new client takes each over.
 
 This saves tests the cost of a new socket and greeting. A kept socket belongs to no client until its next bytes arrive: no
 list shows it and no counter includes it. Then a new ``Connection`` takes it over as if the loop had just accepted it, with

@@ -2,9 +2,9 @@
 
 from ..codecs.byte_source import ByteSource, PayloadRefusedError, is_rdb
 from ..loading import RdbError, RdbInfo
-from .format_extensions import Unsaid
 from .functions import dump_libraries, restore_libraries
 from .reader import load_rdb, restore_value
+from .rillet_only_data import Unsaid
 from .writer import dump_value, rdb_chunks
 
 __all__ = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..keyspace.keyspace import Keyspace
     from ..value_types import Value, ValueType
-    from .format_extensions import Unsaid
+    from .rillet_only_data import Unsaid
 
 VERSION: Final = 11
 _FIRST_WITH_LIBRARIES: Final = 10

@@ -1,4 +1,4 @@
-"""Data that a version of the format cannot express: Rillet writes it in fields that other servers skip."""
+"""Count the data in an RDB file that only Rillet can read, for the log."""
 
 from __future__ import annotations
 
