@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from rillet.commands.runtime.denials import Reason
-from rillet.commands.runtime.users import RuleError, Selector, User, Users, hash_of, joined
+from rillet.commands.runtime.users import RuleError, Selector, User, hash_of, joined
 from rillet.commands.spec.command import REGISTRY
 from rillet.protocol import globs
 from rillet.server.families import load_all
@@ -90,50 +90,9 @@ def test_the_formatted_rules_make_the_same_user(rules):
     assert first.is_unlimited == second.is_unlimited
 
 
-def test_the_default_user_may_do_everything():
-    users = Users()
-    assert users.default.is_unlimited
-    assert users.default.is_open
-    assert all(users.default.check(command, [b"x"] * 9) is None for command in REGISTRY.values())
-
-
 def test_a_user_with_one_command_less_is_limited():
     assert not user("+@all", "~*", "&*", "-get").is_unlimited
     assert user("+@all", "~*", "&*", "-get", "+get").is_unlimited
-
-
-def test_one_selector_must_allow_all_of_a_command():
-    who = user("+get", "~a", "(+set ~b)")
-    assert denial(who, "GET", "a") is None
-    assert denial(who, "SET", "b", "1") is None
-    assert denial(who, "SET", "a", "1") == (Reason.KEY, b"a")
-    assert denial(who, "DEL", "a") == (Reason.COMMAND, b"del")
-
-
-def test_reading_and_writing_are_two_rights():
-    who = user("+@all", "%R~r", "%W~w")
-    assert denial(who, "GET", "r") is None
-    assert denial(who, "GET", "w") == (Reason.KEY, b"w")
-    assert denial(who, "SET", "w", "1") is None
-    assert denial(who, "SET", "w", "1", "GET") == (Reason.KEY, b"w")
-    assert denial(who, "XADD", "r", "*", "f", "v") == (Reason.KEY, b"r")
-    assert denial(who, "COPY", "r", "w") is None
-    assert denial(who, "COPY", "w", "r") == (Reason.KEY, b"w")
-
-
-def test_a_password_is_kept_as_its_hash_only():
-    who = user("on", ">secret")
-    assert who.accepts(b"secret")
-    assert not who.accepts(b"Secret")
-    assert b"secret" not in who.describe()
-    who.apply(b"off")
-    assert not who.accepts(b"secret")
-
-
-def test_a_removed_password_opens_nothing():
-    who = user("on", ">a", ">b", "<a")
-    assert not who.accepts(b"a")
-    assert who.accepts(b"b")
 
 
 def test_a_copy_is_like_its_user_until_one_of_them_changes():
