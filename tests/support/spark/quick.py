@@ -27,16 +27,19 @@ def quick_conf_dir(folder: Path) -> Path:
     return conf
 
 
-def quick_home(folder: Path) -> Path:
+def quick_home(folder: Path, *more: str) -> Path:
     """Return a SPARK_HOME without the archive of PySpark, which Spark puts before what pip installed.
 
     It holds no bytecode: each Python process of Spark would compile what it imports, for half of its second of processor time.
+
+    Args:
+        more: what is there besides programs and jars.
     """
     import pyspark  # only where a JVM starts
 
     home = folder / "spark-home"
     if not home.exists():
         home.mkdir()
-        for part in ("bin", "jars"):
+        for part in ("bin", "jars", *more):
             (home / part).symlink_to(Path(pyspark.__file__).parent / part)
     return home

@@ -5,21 +5,11 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-import pyspark
 from support.ports import free_port
+from support.spark.quick import quick_home
 from support.until import until
 
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def spark_home(folder: Path) -> Path:
-    """A SPARK_HOME whose `work` folder, where executors leave their logs, is not that of the installation."""
-    home = folder / "spark-home"
-    if not home.exists():
-        home.mkdir()
-        for part in ("bin", "jars", "python"):
-            (home / part).symlink_to(Path(pyspark.__file__).parent / part)
-    return home
 
 
 class Cluster:
@@ -29,7 +19,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, java_home: str) -> None:
-        self.home = spark_home(folder)
+        self.home = quick_home(folder, "python")  # executors leave their logs in a folder of it
         self._folder = folder
         self._environment = os.environ | {
             "JAVA_HOME": java_home,
