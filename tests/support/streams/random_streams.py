@@ -65,30 +65,3 @@ def make_stream(wire: Wire, chance: random.Random, key: str) -> None:
     wire.call("DEL", key)
     for command in stream_commands(chance, key):
         wire.call(*command)
-
-
-# What only some of the servers report, or work out (not keep) by rules that have changed.
-_NOT_COMMON = {
-    b"radix-tree-nodes", b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added",
-    b"iids-duplicates", b"nacked-count", b"nacked", b"lag",
-}  # fmt: skip
-
-
-def state_of(wire: Wire, key: str, *, active_times: bool = True) -> object:
-    """Everything that XINFO STREAM FULL, XPENDING and TTL say of a stream, as far as all servers say it."""
-    groups = wire.call("XINFO", "GROUPS", key).plain()
-    names = [dict(zip(group[::2], group[1::2], strict=True))[b"name"] for group in groups]
-    full = _maps(wire.call("XINFO", "STREAM", key, "FULL", "COUNT", 0).plain(), active_times)
-    pending = [wire.call("XPENDING", key, name).plain() for name in names]
-    return full, pending, wire.call("XRANGE", key, "-", "+").plain()
-
-
-def _maps(reply: object, active_times: bool) -> object:
-    """Flat lists of names and values as dicts, without what is not common."""
-    dropped = _NOT_COMMON if active_times else {*_NOT_COMMON, b"active-time"}
-    if not isinstance(reply, list):
-        return reply
-    if reply and reply[0] in (b"length", b"name"):
-        pairs = zip(reply[::2], reply[1::2], strict=True)
-        return {name: _maps(value, active_times) for name, value in pairs if name not in dropped}
-    return [_maps(each, active_times) for each in reply]
