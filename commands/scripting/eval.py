@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import ReplyError
+from ...protocol.errors import NOT_AN_INTEGER, ReplyError
+from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .lua.engine import key_count
 from .lua.script_kill import kill_script
 
 if TYPE_CHECKING:
@@ -89,3 +89,23 @@ def script_load(client: Client, args: list[bytes]) -> bytes:
 
 
 handles(specs.SCRIPT_HELP, container="script")(help_of)
+
+
+def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
+    """Return the number of keys, the third word of EVAL and its variants.
+
+    Raises:
+        ReplyError: it is no number (then with the text ``not_a_number``), negative, or greater than the number of words.
+    """
+    word = args[2]
+    if word == b"0":
+        return 0
+    try:
+        count = parse_integer(word)
+    except ReplyError as error:
+        raise ReplyError(not_a_number) from error
+    if count > len(args) - 3:
+        raise ReplyError(b"ERR Number of keys can't be greater than number of args")
+    if count < 0:
+        raise ReplyError(b"ERR Number of keys can't be negative")
+    return count

@@ -13,7 +13,7 @@ from ...storage.rdb import PayloadRefusedError, dump_libraries, restore_librarie
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .lua.engine import key_count
+from .eval import key_count
 from .lua.interpreter import UNAVAILABLE
 from .lua.script_kill import BUSY_SCRIPT, kill_script
 from .lua.shebang import FLAGS
