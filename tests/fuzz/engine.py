@@ -74,44 +74,10 @@ HANG_SECONDS: Final = 120
 _SHRINKING_SECONDS: Final = 20.0
 _MOST_MEMORY: Final = 256 << 20  # bytes by which one input may raise the highest memory of this process
 
-_INTERESTING: Final = (
-    0,
-    1,
-    2,
-    7,
-    0x0B,
-    0x1F,
-    0x20,
-    0x3F,
-    0x40,
-    0x7F,
-    0x80,
-    0x81,
-    0xC0,
-    0xC3,
-    0xE0,
-    0xF0,
-    0xF4,
-    0xFE,
-    0xFF,
-)
+_INTERESTING: Final = bytes.fromhex("00 01 02 07 0B 1F 20 3F 40 7F 80 81 C0 C3 E0 F0 F4 FE FF")
 _NUMBERS: Final = (
-    0,
-    1,
-    -1,
-    127,
-    128,
-    255,
-    256,
-    32767,
-    65535,
-    65536,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**32,
-    2**62,
-    2**63 - 1,
+    *(0, 1, -1, 127, 128, 255, 256, 32767, 65535, 65536),
+    *(2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1),
 )
 
 

@@ -29,38 +29,10 @@ FILES = {
 }
 SECRET = "outside.aof"
 PIECES = (
-    *(
-        b"file",
-        b"seq",
-        b"type",
-        b"startoffset",
-        b"endoffset",
-        b"b",
-        b"i",
-        b"h",
-        b"1",
-        b"2",
-        b"0",
-        b"-1",
-        b"9223372036854775808",
-    ),
+    *b"file seq type startoffset endoffset b i h 1 2 0 -1 9223372036854775808".split(),
     *(name.encode() for name in FILES),
-    *(
-        b'"a name.aof"',
-        b'"\\x00"',
-        b'"',
-        b"'",
-        b"..",
-        b".",
-        b'""',
-        b"../outside.aof",
-        b"/etc/passwd",
-        b"\\",
-        b"#",
-        b"\n",
-        b"\xff",
-    ),
-    *(b"nosuch.aof", b"appendonly.aof.manifest", b"x" * 300, b"file " * 250),
+    *rb"""  "\x00" " ' .. . "" ../outside.aof /etc/passwd \ # nosuch.aof appendonly.aof.manifest """.split(),
+    *(b'"a name.aof"', b"\n", b"\xff", b"x" * 300, b"file " * 250),
 )
 
 

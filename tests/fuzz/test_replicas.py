@@ -17,19 +17,7 @@ from support.wire import Wire, encode_command
 
 fuzzer = Fuzzer("replicas", by_line=True)
 
-_NUMBERS = (
-    b"0",
-    b"1",
-    b"-1",
-    b"-2",
-    b"2",
-    b"65536",
-    b"9223372036854775807",
-    b"9223372036854775808",
-    b"x",
-    b"",
-    b"1.5",
-)
+_NUMBERS = (*b"0 1 -1 -2 2 65536 9223372036854775807 9223372036854775808 x 1.5".split(), b"")
 _OFFSETS = (b"@offset", b"@offset", b"-1", b"0", b"1", *_NUMBERS)
 _HISTORIES = (b"@id", b"@id", b"?", b"a" * 40, b"a" * 39, b"", b"\xff" * 40, b"x" * 5000)
 _CAPABILITIES = (b"eof", b"psync2", b"rdb-channel-repl", b"rillet-7.0", b"", b"x" * 3000)
