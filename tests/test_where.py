@@ -29,7 +29,10 @@ HOLDS = {
         "storage/groups/claiming.py: claim",
         "commands/streams/xautoclaim.py: XAUTOCLAIM",
     ],
-    "the delivery of new entries": ["commands/streams/xreadgroup.py: XREADGROUP, _deliver"],
+    "the delivery of new entries; the history of a consumer": [
+        "commands/streams/xreadgroup.py: XREADGROUP, _deliver",
+        "storage/groups/history.py: read_again",
+    ],
     "the words of stream commands: IDs, intervals, a group and its errors": [
         "storage/streams/ids.py: parse, parse_interval",
         "commands/streams/lookup.py: find_group, no_such_group",

@@ -16,8 +16,8 @@ from ...storage.groups.claiming import pass_lost
 from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
+    from ...storage.groups.consumer import Consumer
     from ...storage.groups.group import Group
-    from ...storage.groups.pending import Consumer
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
-from ...storage.groups.pending import NEVER, UNOWNED_MS, Consumer
+from ...storage.groups.consumer import NEVER, Consumer
+from ...storage.groups.pending import UNOWNED_MS
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 

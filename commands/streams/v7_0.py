@@ -18,8 +18,8 @@ from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history, require_orders
 
 if TYPE_CHECKING:
+    from ...storage.groups.consumer import Consumer
     from ...storage.groups.group import Group
-    from ...storage.groups.pending import Consumer
     from ...storage.streams.chunk import ChunkRun
     from ..runtime.client import Client
     from .read_options import ReadOptions
@@ -99,7 +99,7 @@ def _deliver(
     if not options.no_ack:
         now = client.server.keyspace.now
         group.pel.deliver(consumer, pieces, texts, before, last, now)
-        consumer.active_ms = now
+        consumer.receive(now)
     if client.server.propagation.active:
         assert options.group is not None
         if options.no_ack:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ...storage.groups.consumer import NEVER
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
-from ...storage.groups.pending import NEVER
 from ...storage.streams import ids as stream_id
 from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
@@ -21,8 +21,8 @@ from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
 if TYPE_CHECKING:
+    from ...storage.groups.consumer import Consumer
     from ...storage.groups.group import Group
-    from ...storage.groups.pending import Consumer
     from ..runtime.client import Client
     from ..spec.versions import Compat
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.groups.claiming import claim_oldest, may_claim, read_again
+from ...storage.groups.claiming import claim_oldest, may_claim
+from ...storage.groups.history import read_again
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID, encode, parse
@@ -26,8 +27,8 @@ from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadOptions, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...storage.groups.consumer import Consumer
     from ...storage.groups.group import Group
-    from ...storage.groups.pending import Consumer
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
     from .read_options import ReadBudget
@@ -229,7 +230,7 @@ def _deliver(
         # With CLAIM the items are longer than the entries.
         texts = texts_in(pieces, entries) if budget is None else list(map(encode, ids_in(pieces)))
         group.pel.deliver(consumer, pieces, texts, before, last, now)
-        consumer.active_ms = now
+        consumer.receive(now)
     if client.server.propagation.active:
         name = options.group
         assert name is not None
@@ -268,7 +269,7 @@ def _claim_idle(
     if items:
         if client.server.propagation.active:
             propagate_claims(client, key, group_name, group, changes)
-        consumer.active_ms = now
+        consumer.receive(now)
     return len(items), b"".join(items)
 
 

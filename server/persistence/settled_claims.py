@@ -296,7 +296,7 @@ class _Deliveries:
             consumer.see(now)
             # Look up every entry: one that cannot be read, because the base is damaged, ends the load.
             if True in list(map(stream.contains, own)):
-                consumer.active_ms = now
+                consumer.receive(now)
             numbers += own
         group.pel.acknowledge(map(encode, numbers))
         group.last_id = max(group.last_id, self._last_id)

@@ -37,7 +37,8 @@ from .stream_nodes import check_kept, encode_nodes, read_nodes
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from ..groups.pending import Consumer, Rows
+    from ..groups.consumer import Consumer
+    from ..groups.pending import Rows
     from .byte_source import ByteSource
 
     _Rows: TypeAlias = tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]

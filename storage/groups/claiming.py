@@ -1,4 +1,4 @@
-"""Claims: change the owner of pending entries (XCLAIM, XAUTOCLAIM, XREADGROUP), or take it away (XNACK).
+"""Claims: change the owner of pending entries (XCLAIM, XAUTOCLAIM, XREADGROUP CLAIM), or take it away (XNACK).
 
 ``claim`` applies the same rule to the entries that XCLAIM names and to those that XAUTOCLAIM finds.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..streams import ids as stream_id
 from ..streams.chunk import Chunk
-from ..streams.ids import MAX_COUNT, MAX_ID
+from ..streams.ids import MAX_COUNT
+from .history import with_items
 from .pending import GONE, UNOWNED_MS, make_pending
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..streams.stream import Stream
+    from .consumer import Consumer
     from .group import Group
-    from .pending import Consumer, Pending
+    from .history import Budget
+    from .pending import Pending
 
 _PIECE: Final = 128  # lost entries to skip between two pauses: 0.2 ms, or 3 ms if memory is slow
 _SCAN_FACTOR: Final = 10  # XAUTOCLAIM examines at most COUNT times this many pending entries
@@ -151,7 +154,7 @@ def claim(
     if losers:
         pel.sweep(losers)
     if items:
-        consumer.active_ms = terms.now
+        consumer.receive(terms.now)
     if items or terms.sees_always:
         consumer.see(terms.now)
     return claimed
@@ -207,85 +210,6 @@ def release(
             group.pel.move(entry, group.unowned, UNOWNED_MS, next_count(entry.count))
         released += 1
     return released
-
-
-class Budget(Protocol):
-    """The limit of a reply in bytes: how much of it is left."""
-
-    def is_spent(self) -> bool:
-        """Return True if the reply can take no further entry."""
-
-    def add(self, size: int) -> None:
-        """Count an entry of ``size`` bytes against the limit."""
-
-
-def _with_items(
-    stream: Stream, entries: Iterable[Pending]
-) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
-    """Yield each pending entry with its encoded form, or with None if the stream no longer has it."""
-    column: array[int] | None = None
-    for entry in entries:
-        if entry.column is not column:
-            # Neighbours share a chunk. A search for each entry would slow a history of ten from 9.1 to 10.8 us.
-            found = stream.chunk_of(entry.id or entry.number)
-            if found is None:
-                yield entry, None
-                continue
-            chunk, column = found, found.ms
-            if entry.column is not column:
-                entry.column = column
-                entry.at = chunk.find(entry.number)
-        at = entry.at
-        if at < 0:
-            yield entry, None
-        else:
-            offsets = chunk.offsets
-            yield entry, chunk.data[offsets[at] : offsets[at + 1]]
-
-
-def read_again(
-    group: Group,
-    stream: Stream,
-    consumer: Consumer,
-    after: int,
-    count: int | None,
-    now: int,
-    null: bytes,
-    budget: Budget | None,
-) -> list[bytes | bytearray]:
-    """Redeliver the consumer's own pending entries with IDs greater than ``after``: XREADGROUP with an ID, its history.
-
-    An entry that is no longer in the stream keeps its delivery time and count, and is returned as ``[id, null]``.
-
-    Return the encoded entries.
-
-    Args:
-        consumer: the owner.
-        after: an ID; only entries with greater IDs are delivered.
-        count: maximum number of entries, None for all.
-        now: the delivery time, milliseconds since the epoch.
-        null: the encoded null that replaces the fields of a missing entry.
-        budget: ends the read when it is spent, if given.
-    """
-    items: list[bytes | bytearray] = []
-    if not consumer.pending or after >= MAX_ID:
-        return items
-    again: list[Pending] = []
-    # Most histories are read from the beginning (``after`` is 0), which needs no search for a place.
-    for entry, item in _with_items(
-        stream, group.pel.order_of(consumer).find(after and after + 1, MAX_ID, count)
-    ):
-        if budget is not None and budget.is_spent():
-            break
-        if item is None:
-            item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)  # noqa: PLW2901 - its replacement
-        else:
-            again.append(entry)
-        items.append(item)
-        if budget is not None:
-            budget.add(len(item))
-    group.pel.deliver_again(again, now)
-    return items
 
 
 def claim_oldest(
@@ -356,6 +280,6 @@ def pass_lost(group: Group, stream: Stream, latest: int) -> Iterator[None]:
 def _claimable(
     group: Group, stream: Stream, latest: int
 ) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
-    """Yield the entries delivered at ``latest`` or before as ``_with_items`` does, without those marked by ``pass_lost``."""
+    """Yield the entries delivered at ``latest`` or before as ``with_items`` does, without those marked by ``pass_lost``."""
     order = group.pel.by_time()
-    return _with_items(stream, order.oldest(latest, order.claimable))
+    return with_items(stream, order.oldest(latest, order.claimable))

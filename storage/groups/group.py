@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, encode
+from .consumer import NEVER, Consumer
 from .lag import entries_read_after, lag
-from .pending import NEVER, UNOWNED_MS, Consumer, Pel, make_pending
+from .pending import UNOWNED_MS, Pel, make_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

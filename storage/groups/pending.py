@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, MAX_ID, encode
+from .consumer import NEVER, Consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     # An entry, after its delivery time and serial number when the line was written.
     Line: TypeAlias = "tuple[int, int, Pending]"
 
-NEVER: Final = -1
 MAX_MS: Final = (1 << 63) - 1  # no delivery time is greater
 # The delivery time of entries without an owner (XNACK): no IDLE or min-idle-time is too long for them.
 UNOWNED_MS: Final = -(1 << 63)
@@ -70,22 +70,6 @@ _BEGIN: Final[tuple[int, ...]] = ()
 def _place_in_time(line: Line) -> tuple[int, int, int]:
     """Return the sort key of a line: delivery time, serial, ID."""
     return line[0], line[1], line[2].number
-
-
-class Consumer:
-    """A consumer of a group: its name, its times, and how many entries it owns."""
-
-    __slots__ = ("active_ms", "name", "pending", "seen_ms")
-
-    def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
-        self.name = name
-        self.seen_ms = seen_ms  # last time a command named it
-        self.active_ms = active_ms  # last time it received entries, NEVER (-1) if it never did
-        self.pending = 0  # number of entries it owns
-
-    def see(self, now: int) -> None:
-        """Set the seen-time: a command has named this consumer at ``now`` (milliseconds)."""
-        self.seen_ms = now
 
 
 # The consumer of an entry that is not yet or no longer pending.

@@ -13,8 +13,9 @@ from support.streams.pending import acknowledge, idle_ids, move, pending_ids
 from support.thorough import examples
 
 from rillet.storage.groups import pending
+from rillet.storage.groups.consumer import Consumer
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pending import UNOWNED_MS, Consumer
+from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.streams.chunk import ids_in, texts_in
 from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID, encode

@@ -1,7 +1,7 @@
 """Pending entries without a stream: what a test says in IDs, and what it asks."""
 
+from rillet.storage.groups.consumer import Consumer
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pending import Consumer
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ChunkRun, ids_in, length_of, texts_in
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.stream import Stream
