@@ -11,8 +11,7 @@ from ..redis import stream_state
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.column_clashes import ColumnClashes
-from ..source.options import EARLIEST, LATEST
-from ..source.positions import Position
+from ..source.positions import earlier, later, resolve
 from ..tcp_quick_ack import QuickAck
 from .partitions import range_partitions, worth_of_entries
 from .pushdown import COLUMNS, Narrowed, narrow
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 
-    from ..redis.stream_state import StreamState
     from ..source.options import BatchOptions
+    from ..source.positions import Position
 
 
 class RangeBatchReader(QuickAck, DataSourceReader):
@@ -87,26 +86,3 @@ class PushingBatchReader(RangeBatchReader):
         ours = {prefix + name: name for name in COLUMNS if prefix + name in self._schema.names}
         self._narrowed, left = narrow(filters, ours)
         return left
-
-
-def later(one: Position, other: Position) -> Position:
-    """Return the later of two positions in a stream."""
-    return other if other.id > one.id else one
-
-
-def earlier(one: Position, other: Position) -> Position:
-    """Return the earlier of two positions in a stream."""
-    return other if other.id < one.id else one
-
-
-def resolve(bound: int | str, now: StreamState) -> Position:
-    """Return the position of a bound (earliest, latest, or an id) in a stream with this state.
-
-    An id greater than the stream's last one is replaced by the last one.
-    """
-    if bound == EARLIEST:
-        return Position(0, now.removed)
-    if bound == LATEST:
-        return Position(now.last, now.added)
-    assert isinstance(bound, int)
-    return Position(min(bound, now.last), now.added_at(bound))

@@ -25,7 +25,7 @@ from ..source.first_batch import FirstBatch, begin_of
 from ..source.loss_detection import check_entries, describe, reconcile, untouched
 from ..source.losses import report_loss
 from ..source.missed import MissedEntries
-from ..source.positions import Position
+from ..source.positions import Position, resolve
 from ..source.sizes import Pace
 from ..spark_versions import (
     ReadAllAvailable,
@@ -36,7 +36,6 @@ from ..spark_versions import (
     SupportsTriggerAvailableNow,
 )
 from ..tcp_quick_ack import QuickAck
-from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions, worth_of_entries
 from .split import share_rows
 from .task import RangePartition, read_range

@@ -1,9 +1,11 @@
-"""The position of a query in each stream, with the state of the stream at that time."""
+"""The position of a query in each stream: from earliest, latest or an id, with the stream's state at that time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from .options import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from ..redis.stream_state import StreamState
@@ -72,3 +74,26 @@ class Position:
     def with_snapshot(self, now: StreamState) -> Position:
         """Return the position with the stream's current state."""
         return Position(self.id, self.added, self.generation, self.gone, StreamSnapshot.of(now))
+
+
+def later(one: Position, other: Position) -> Position:
+    """Return the later of two positions in a stream."""
+    return other if other.id > one.id else one
+
+
+def earlier(one: Position, other: Position) -> Position:
+    """Return the earlier of two positions in a stream."""
+    return other if other.id < one.id else one
+
+
+def resolve(bound: int | str, now: StreamState) -> Position:
+    """Return the position of a bound (earliest, latest, or an id) in a stream with this state.
+
+    An id greater than the stream's last one is replaced by the last one.
+    """
+    if bound == EARLIEST:
+        return Position(0, now.removed)
+    if bound == LATEST:
+        return Position(now.last, now.added)
+    assert isinstance(bound, int)
+    return Position(min(bound, now.last), now.added_at(bound))
