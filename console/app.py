@@ -25,12 +25,13 @@ from starlette.staticfiles import StaticFiles
 from . import api, timeline
 from .actions import ACTIONS, plan
 from .clients import Watch
-from .connection import GoneError, Link, ReadOnlyError
+from .connection import GoneError, Link
 from .connection_advice import next_step
 from .jobs import Jobs
 from .pages import PAGES, NotFoundError, Page
 from .poller import UnreadableError
 from .prompt import Prompt
+from .read_only import ReadOnlyError
 from .render import HERE, environment
 from .security import COOKIE, OPEN_PLACES, Guard, TooManyError, address_of, too_many
 from .style import STATIC

@@ -16,6 +16,8 @@ from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, NoPermissionError, RedisError
 
+from .read_only import refuse_writes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,23 +32,11 @@ Command = tuple[bytes, ...]
 Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
 Found_co = TypeVar("Found_co", covariant=True)
 
-# The commands that a read-only console may send; for containers each subcommand.
-READING: Final = frozenset(
-    """CLIENT|LIST CLUSTER|SLOTS COMMAND COMMAND|DOCS COMMAND|INFO COMMAND|LIST DBSIZE DEBUG|AOF-HISTORY DEBUG|CLOCK DEBUG|FAULT
-    DEBUG|RECORD GETRANGE HLEN HSCAN INFO LLEN LRANGE MEMORY|USAGE PTTL SCAN SCARD SLOWLOG|GET SLOWLOG|LEN SSCAN STRLEN TIME TYPE
-    XINFO|CONSUMERS XINFO|GROUPS XINFO|STREAM XLEN XPENDING XRANGE XREVRANGE ZCARD ZRANGE""".split()
-)
-_CHANGING: Final = {b"DEBUG|CLOCK": {b"NOW"}, b"DEBUG|FAULT": {b"LIST", b"HELP"}, b"DEBUG|RECORD": {b"READ"}}
-
 _CONTROL: Final = (b"DEBUG", b"CONTROL")
 
 
 class GoneError(Exception):
     """The server cannot be reached; the text says why, without a password."""
-
-
-class ReadOnlyError(Exception):
-    """The command was not sent: it changes data, and the console is read-only."""
 
 
 @dataclass(slots=True)
@@ -122,7 +112,7 @@ class Link:
         if not commands:
             return []
         if self.read_only:
-            _refuse_writes(commands)
+            refuse_writes(commands)
         if self._nodes is not None:
             return await self._nodes.send(commands)
         try:
@@ -314,18 +304,6 @@ class _Nodes:
 
 def _own_cursor(words: Command) -> Command:
     return (words[0], words[1].rpartition(b":")[2], *words[2:]) if words[0].upper() == b"SCAN" else words
-
-
-def _refuse_writes(commands: Sequence[Command]) -> None:
-    """Allow only reading commands. Raises ReadOnlyError: there is another one."""
-    for words in commands:
-        first = words[0].upper()
-        both = first + b"|" + words[1].upper() if len(words) > 1 else first
-        third = words[2].upper() if len(words) > 2 else b""
-        if first.decode("latin-1") not in READING and both.decode("latin-1") not in READING:
-            raise ReadOnlyError(f"{first.decode('utf-8', 'replace')} is not sent: the console is read-only")
-        if both in _CHANGING and third not in _CHANGING[both]:
-            raise ReadOnlyError(f"{both.decode('latin-1')} is not sent: the console is read-only")
 
 
 async def close(client: redis.asyncio.Redis) -> None:

@@ -14,9 +14,10 @@ from redis.exceptions import RedisError
 
 from . import replies, resp
 from .clients import HIDDEN, SECRETS, hidden
-from .connection import READING, close, command
+from .connection import close, command
 from .directives import SHOWN
 from .names import command_line, plain, split_line
+from .read_only import READING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,10 +11,11 @@ from redis.exceptions import ClusterCrossSlotError, NoPermissionError, RedisErro
 
 from . import replies
 from .actions import Field, Outcome, Progress, Step, action
-from .connection import Command, Link, ReadOnlyError, command
+from .connection import Command, Link, command
 from .names import command_line, quote, split_line, unquote
 from .page_details import entries_of
 from .pending_maxima import after
+from .read_only import ReadOnlyError
 from .selection import pair
 from .values import MissingError
 

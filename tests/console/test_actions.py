@@ -4,7 +4,8 @@ import pytest
 import redis
 
 from rillet.console.actions import ACTIONS, Progress, plan, run
-from rillet.console.connection import Link, ReadOnlyError, command, shown
+from rillet.console.connection import Link, command, shown
+from rillet.console.read_only import ReadOnlyError
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from support.deployments.real_cluster import RealCluster
 import rillet.testing
 from rillet.console.actions import ACTIONS, plan, run
 from rillet.console.clients import ClientsSubject, Watch
-from rillet.console.connection import Link, ReadOnlyError, command
+from rillet.console.connection import Link, command
 from rillet.console.keys import KeysSubject
 from rillet.console.page_details import GroupSubject
 from rillet.console.poller import Poller
 from rillet.console.prompt import Prompt
+from rillet.console.read_only import ReadOnlyError
 
 STREAMS = [f"orders:{number}".encode() for number in range(30)]
 
