@@ -1,4 +1,7 @@
-"""A read-only console sends only commands that read: which these are, and the refusal of all others."""
+"""The commands that a read-only console sends by itself: which these are, and the refusal of all others.
+
+Lines that a user types are judged by the flags of their commands: ``Rule.changes`` in ``prompt``.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,24 @@ HOLDS = {
     ],
     "which texts are numbers": ["commands/runtime/arguments.py: parse_integer"],
     "SDOWN and ODOWN": ["server/sentinel/watch.py: Watch._judge", "server/sentinel/monitor.py: Monitor.note_down"],
-    "the ID of `XADD *`": ["commands/streams/xadd.py: XADD"],
+    'the ID of XADD: `*`, `ms-*`, "equal or smaller"': ["commands/streams/xadd.py: XADD, _given_id"],
+    "when the seen-time and the active-time of a consumer change": [
+        "commands/streams/xreadgroup.py: XREADGROUP",
+        "storage/groups/claiming.py: claim",
+        "storage/groups/consumer.py: Consumer.see, Consumer.receive",
+    ],
+    "who wakes a reader that blocks, also when its group or key goes": [
+        "server/execution/blocking.py: Blocking",
+        "commands/streams/xreadgroup.py: XREADGROUP",
+    ],
+    "what a read-only console sends": [
+        "console/read_only.py: refuse_writes",
+        "console/prompt.py: Rule.changes",
+    ],
+    "which commands are slow (SLOWLOG, LATENCY)": [
+        "server/execution/call.py: Calls._note_slow",
+        "server/admin/slowlog.py: Slowlog",
+    ],
     "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
     "the last snapshot of SHUTDOWN and SIGTERM": [
         "server/persistence/rdb.py: Snapshots.save_at_end",

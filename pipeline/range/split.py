@@ -1,4 +1,7 @@
-"""Choose the id ranges of a batch and cut them into pieces. Pure functions, without Spark or a server."""
+"""Choose the id ranges of a batch and cut them into pieces, which ``partitions`` packs into tasks.
+
+Pure functions, without Spark or a server.
+"""
 
 from __future__ import annotations
 

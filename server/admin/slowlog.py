@@ -1,4 +1,4 @@
-"""SLOWLOG: the last commands that took longer than slowlog-log-slower-than."""
+"""SLOWLOG: the last slow commands, with their words shortened. ``execution/call`` decides which commands are slow."""
 
 from __future__ import annotations
 

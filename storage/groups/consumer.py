@@ -1,4 +1,7 @@
-"""A consumer of a group: its name, its seen-time and active-time, and how many entries it owns."""
+"""A consumer of a group: its name, its seen-time and active-time, and how many entries it owns.
+
+Its callers decide when the times change: XREADGROUP, and ``claim`` in ``claiming``.
+"""
 
 from __future__ import annotations
 
