@@ -1,133 +1,18 @@
 """A cluster of Rillet answers as clusters of real servers do, word by word."""
 
 import re
+from pathlib import Path
 
 import pytest
 from support.deployments.cluster_scene import Scene
 from support.until import until
 from support.wire import Wire
 
-KEYS = """
-m0 SET b 1
-m0 GET b
-m0 SET foo 1
-m1 GET foo
-m2 SET foo 1
-m0 MSET a 1 foo 2
-m2 MGET foo bar
-m0 DEL b f
-m0 EXISTS b {b}c
-m0 GET
-m0 OBJECT ENCODING foo
-m0 MEMORY USAGE foo
-m0 XREAD STREAMS foo 0
-m0 XREAD STREAMS b f 0 0
-m0 XREADGROUP GROUP g c STREAMS foo >
-m0 GEORADIUS b 1 1 1 m STORE foo
-m0 PFCOUNT b foo
-m0 CLUSTER KEYSLOT foo{bar}
-m0 CLUSTER KEYSLOT {}a
-m0 CLUSTER KEYSLOT {a
-m0 CLUSTER KEYSLOT a{{b}}
-m0 CLUSTER COUNTKEYSINSLOT 3300
-m0 CLUSTER COUNTKEYSINSLOT 99999
-m0 CLUSTER COUNTKEYSINSLOT x
-m0 CLUSTER COUNTKEYSINSLOT 12182
-m0 CLUSTER GETKEYSINSLOT 3300 10
-m0 CLUSTER GETKEYSINSLOT 3300 0
-m0 CLUSTER GETKEYSINSLOT 3300 -1
-m0 SORT b BY w_*
-m0 SORT b BY nosort GET x_*
-m0 SORT b BY nosort GET #
-m0 SORT {b}x BY {b}w_*
-m0 SORT {b}x BY {b}w_* GET {b}v_*->f
-m0 SORT {b}x BY {c}w_*
-m0 SORT_RO {b}x GET f
-m0 SELECT 0
-m0 SELECT 1
-m0 SELECT 99
-m0 SELECT x
-m0 SWAPDB 0 1
-m0 MOVE foo 1
-m0 COPY b {b}2 DB 0
-m0 COPY {b}2 {b}3 DB 1
-m0 REPLICAOF 127.0.0.1 1
-m0 REPLICAOF NO ONE
-m0 FAILOVER
-m0 CONFIG GET cluster-enabled
-m0 CONFIG GET databases
-m0 CLUSTER MYID
-m1 CLUSTER NOTHING
-"""
-
-REPLICAS = """
-r0 GET b
-r0 READONLY
-r0 GET b
-r0 SET b 2
-r0 GET foo
-r0 MGET b foo
-r0 EVAL return~redis.call('get','b') 1 b
-r0 EVAL return~redis.call('set','b','2') 1 b
-r0 EVAL_RO return~redis.call('get','b') 1 b
-r0 EVAL return~redis.call('get','foo') 0
-r0 MULTI
-r0 GET b
-r0 GET {b}none
-r0 EXEC
-r0 MULTI
-r0 GET b
-r0 SET b 2
-r0 EXEC
-r0 XREAD STREAMS {b}stream 0
-r0 READWRITE
-r0 GET b
-r0 READONLY
-r0 RESET
-r0 GET b
-r0 REPLICAOF NO ONE
-m0 READONLY
-m0 GET b
-m0 READWRITE
-"""
-
-TRANSACTIONS = """
-m0 MULTI
-m0 SET b 1
-m0 SET foo 1
-m0 EXEC
-m0 MULTI
-m0 SET b 1
-m0 SET {b}c 1
-m0 EXEC
-m0 MULTI
-m0 SET b 1
-m0 SET f 1
-m0 EXEC
-m0 EXEC
-m0 WATCH foo
-m0 WATCH b f
-m0 WATCH b
-m0 MULTI
-m0 PING
-m0 EXEC
-"""
-
-SCRIPTS = """
-m0 EVAL return~redis.call('set','b','1') 1 b
-m0 EVAL return~redis.call('get','foo') 1 b
-m0 EVAL return~redis.call('get','foo') 0
-m0 EVAL return~redis.call('get','b') 0
-m0 EVAL redis.call('get','b')~return~redis.call('get','f') 0
-m0 EVAL redis.call('get','b')~return~redis.call('get','f') 1 b
-m0 EVAL return~redis.call('mget','b','f') 0
-m0 EVAL return~redis.pcall('get','foo') 2 b f
-m0 EVAL return~redis.pcall('get','foo').err 1 b
-m0 EVAL return~1 1 foo
-m0 EVAL return~redis.call('cluster','keyslot','b') 0
-m0 EVAL return~redis.call('spublish','foo','x') 0
-m0 EVAL return~redis.call('spublish','b','x') 0
-"""
+# The parts of as_real_clusters.script by their titles.
+STORIES = dict(
+    part.split("\n", 1)
+    for part in re.split("(?m)^--- ", Path(__file__).with_name("as_real_clusters.script").read_text())[1:]
+)
 SHEBANGS = [
     ("#!lua\nreturn redis.call('get','f')", "0"),
     ("#!lua\nreturn redis.call('get','f')", "1", "b"),
@@ -137,207 +22,6 @@ SHEBANGS = [
     ("#!lua flags=no-cluster\nreturn 1", "0"),
 ]
 
-CHANNELS = """
-m0 SPUBLISH foo 1
-m0 SPUBLISH b 1
-m0 SSUBSCRIBE b f
-m0 SSUBSCRIBE foo
-m0 PUBLISH foo 1
-r0 SSUBSCRIBE b
-r0 SUNSUBSCRIBE b
-r0 SPUBLISH b x
-r0 PUBLISH foo 1
-"""
-
-MOVING = """
-m0 FLUSHALL
-m0 SET b 1
-m0 SET {b}2 2
-m1 CLUSTER SETSLOT 3300 IMPORTING @m0
-m0 CLUSTER SETSLOT 3300 MIGRATING @m1
-m0 GET b
-m0 GET {b}none
-m0 MGET b {b}none
-m0 MGET {b}n1 {b}none
-m0 SET {b}new 1
-m0 EXISTS {b}none
-m1 GET b
-m1 ASKING
-m1 GET b
-m1 GET b
-m1 ASKING
-m1 SET {b}new 1
-m1 ASKING
-m1 MGET b {b}new
-m1 ASKING
-m1 PING
-m1 GET {b}new
-m1 ASKING
-m1 MULTI
-m1 GET {b}new
-m1 GET b
-m1 EXEC
-m1 MULTI
-m1 ASKING
-m1 GET {b}new
-m1 EXEC
-m1 GET {b}new
-m0 MULTI
-m0 GET b
-m0 EXEC
-m0 EVAL return~redis.call('get','{b}none') 1 b
-m0 EVAL return~redis.call('mget','b','{b}none') 1 b
-m1 ASKING
-m1 EVAL return~redis.call('get','{b}new') 1 {b}new
-m1 EVAL return~redis.call('get','{b}new') 1 {b}new
-m0 SPUBLISH b x
-m1 SPUBLISH b x
-m0 CLUSTER SETSLOT 3300 NODE @m1
-m0 MIGRATE 127.0.0.1 :m1 b 0 5000
-m0 GET b
-m0 MIGRATE 127.0.0.1 :m1 ~ 0 5000 KEYS {b}2
-m0 CLUSTER COUNTKEYSINSLOT 3300
-m1 CLUSTER COUNTKEYSINSLOT 3300
-m1 CLUSTER SETSLOT 3300 NODE @m1
-m0 CLUSTER SETSLOT 3300 NODE @m1
-settle
-m0 GET b
-m1 GET b
-m1 MGET b {b}2 {b}new
-m2 GET b
-r1 GET b
-"""
-
-# Valkey queues such a command, and answers EXEC so.
-QUEUED_WHILE_MOVING = """
-m1 CLUSTER SETSLOT 5 IMPORTING @m0
-m0 CLUSTER SETSLOT 5 MIGRATING @m1
-m0 MULTI
-m0 GET {bMi}none
-m0 EXEC
-m0 CLUSTER SETSLOT 5 STABLE
-m1 CLUSTER SETSLOT 5 STABLE
-"""
-
-# Since 8.4.
-MIGRATION = """
-m0 FLUSHALL
-m1 FLUSHALL
-m1 CLUSTER MIGRATION IMPORT 0
-m1 CLUSTER MIGRATION IMPORT x 1
-m1 CLUSTER MIGRATION IMPORT 5 2
-m1 CLUSTER MIGRATION IMPORT 0 99999
-m1 CLUSTER MIGRATION IMPORT 6000 6001
-m1 CLUSTER MIGRATION IMPORT 5460 5461
-m1 CLUSTER MIGRATION IMPORT 0 1 1 2
-m1 CLUSTER MIGRATION STATUS
-m1 CLUSTER MIGRATION STATUS ID
-m1 CLUSTER MIGRATION STATUS ID x
-m1 CLUSTER MIGRATION STATUS FOO x
-m1 CLUSTER MIGRATION CANCEL ALL
-m1 CLUSTER MIGRATION CANCEL ID x
-m1 CLUSTER MIGRATION FOO x
-r1 CLUSTER MIGRATION IMPORT 0 1
-m0 SET {3560} 1
-m0 SET {3560}2 2 EXAT 4102444800
-m0 XADD {3560}s 1-1 f v
-m1 CLUSTER SETSLOT 7 IMPORTING @m0
-m1 CLUSTER MIGRATION IMPORT 3000 3001
-m1 CLUSTER SETSLOT 7 STABLE
-m0 CLUSTER SETSLOT 7 MIGRATING @m1
-m0 CLUSTER MIGRATION IMPORT 6000 6001
-m0 CLUSTER MIGRATION IMPORT 0 1
-m0 CLUSTER MIGRATION IMPORT 0 99999
-m0 CLUSTER SETSLOT 7 STABLE
-"""
-
-ERRORS = """
-m0 CLUSTER SETSLOT 0 MIGRATING x
-m0 CLUSTER SETSLOT 0 MIGRATING @r1
-m0 CLUSTER SETSLOT 0 IMPORTING @m1
-m0 CLUSTER SETSLOT 12182 MIGRATING @m1
-m0 CLUSTER SETSLOT 12182 IMPORTING zz
-m0 CLUSTER SETSLOT 99999 STABLE
-m0 CLUSTER SETSLOT x STABLE
-m0 CLUSTER SETSLOT 0 NODE x
-m0 CLUSTER SETSLOT 0 NODE @r1
-m0 CLUSTER SETSLOT 0 FOO
-m0 CLUSTER SETSLOT 0 FOO @m1
-m0 CLUSTER SETSLOT 0 STABLE
-m0 CLUSTER ADDSLOTS 1
-m0 CLUSTER ADDSLOTS x
-m0 CLUSTER ADDSLOTS 99999
-m0 CLUSTER ADDSLOTS 1 1
-m0 CLUSTER DELSLOTS 1 1
-m0 CLUSTER ADDSLOTSRANGE 1 2 3
-m0 CLUSTER ADDSLOTSRANGE 5 2
-m0 CLUSTER ADDSLOTSRANGE 12000 12001
-m0 CLUSTER DELSLOTSRANGE 1
-m0 CLUSTER REPLICAS x
-m0 CLUSTER REPLICAS @r0
-m0 CLUSTER COUNT-FAILURE-REPORTS @m1
-m0 CLUSTER COUNT-FAILURE-REPORTS x
-m0 CLUSTER REPLICATE @m0
-m0 CLUSTER REPLICATE x
-m0 CLUSTER REPLICATE @m1
-m0 CLUSTER REPLICATE @r1
-r0 CLUSTER REPLICATE @r1
-m0 CLUSTER FORGET x
-m0 CLUSTER FORGET @m0
-r0 CLUSTER FORGET @m0
-m0 CLUSTER FAILOVER
-r0 CLUSTER FAILOVER X
-m0 CLUSTER SET-CONFIG-EPOCH 5
-m0 CLUSTER SET-CONFIG-EPOCH -5
-m0 CLUSTER SAVECONFIG
-m0 CLUSTER MEET x 1
-m0 CLUSTER MEET 127.0.0.1 x
-m0 CLUSTER MEET 127.0.0.1 99999
-m0 CLUSTER RESET x
-r0 CLUSTER SETSLOT 0 STABLE
-r0 CLUSTER ADDSLOTS 1
-r0 CLUSTER COUNTKEYSINSLOT 0
-r0 CLUSTER FLUSHSLOTS
-m0 SET f 1
-m0 CLUSTER FLUSHSLOTS
-"""
-
-DOWN = """
-m0 CLUSTER DELSLOTS 0
-m0 GET b
-m0 GET {06S}
-m0 GET foo
-m0 MGET f {06S}
-m0 SPUBLISH f 1
-m0 PING
-m0 EVAL return~1 0
-m0 EVAL return~redis.call('get','f') 0
-m0 EVAL return~redis.call('get','f') 1 f
-m0 EVAL return~redis.call('get','{06S}') 0
-m0 CONFIG SET cluster-allow-pubsubshard-when-down no
-m0 SPUBLISH f 1
-m0 CONFIG SET cluster-allow-pubsubshard-when-down yes
-m0 CONFIG SET cluster-allow-reads-when-down yes
-m0 GET f
-m0 SET f 1
-m0 EVAL return~redis.call('get','f') 0
-m0 EVAL return~redis.call('set','f','1') 0
-m0 EVAL return~redis.call('get','f') 1 f
-m0 CONFIG SET cluster-allow-reads-when-down no
-m0 CLUSTER ADDSLOTS 0
-settle
-m0 GET {06S}
-"""
-
-NAMES = """
-m0 CONFIG SET cluster-preferred-endpoint-type hostname
-m0 GET foo
-m0 CONFIG SET cluster-preferred-endpoint-type unknown-endpoint
-m0 GET foo
-m0 CONFIG SET cluster-preferred-endpoint-type ip
-m0 GET foo
-"""
-
 # Words of commands that 9.1 of Valkey answers in another way: its scripts have texts of their own, and a cluster of it
 # may have several databases.
 VALKEYS_OWN = {"EVAL", "SELECT", "databases", "99999"}
@@ -345,14 +29,14 @@ VALKEYS_OWN = {"EVAL", "SELECT", "databases", "99999"}
 
 def play(scene: Scene) -> list[str]:
     """What a cluster answers to the whole script."""
-    for part in (KEYS, REPLICAS, TRANSACTIONS, SCRIPTS):
-        scene.run(part)
+    for title in ("keys", "replicas", "transactions", "scripts"):
+        scene.run(STORIES[title])
     for words in SHEBANGS:
         scene.ask("m0", "EVAL", *words)
-    for part in (CHANNELS, ERRORS, DOWN, NAMES, MOVING):
-        scene.run(part)
+    for title in ("channels", "errors", "a cluster that lacks a slot", "names of nodes", "a slot that moves"):
+        scene.run(STORIES[title])
     if scene.kind != "valkey":
-        scene.run(QUEUED_WHILE_MOVING)
+        scene.run(STORIES["a transaction while its slot moves"])
     return list(scene.seen)
 
 
@@ -377,7 +61,7 @@ def names(scene: Scene) -> list[object]:
 
 def migrate(scene: Scene) -> list[str]:
     """What a cluster says of slots that move in one step, and where their keys are then."""
-    scene.run(MIGRATION)
+    scene.run(STORIES["slots that move in one step"])
     begun = len(scene.seen)
     task = (
         scene.wires["m1"]
