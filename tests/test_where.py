@@ -79,6 +79,11 @@ HOLDS = {
     "who is refused at once (`maxclients`, protected mode), the limit of unsent output (`client-output-buffer-limit`)": [
         "server/net/connection.py: Connection.connection_made, Connection.check_output_limit"
     ],
+    "the limit of unread input (`client-query-buffer-limit`)": [
+        "protocol/requests.py: RequestParser._query_limit",
+        "server/net/connection.py: Connection._receive_carefully",
+        "server/execution/dispatcher.py: Dispatcher._queue",
+    ],
     "the memory of a value, MEMORY USAGE": [
         "storage/keyspace/memory.py: memory_of_key",
         "storage/groups/stream_value.py: memory",
@@ -116,7 +121,11 @@ HOLDS = {
         "server/persistence/aof.py: Persistence.begin_loading, Persistence.end_loading"
     ],
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
-    "an option of the Spark formats": ["pipeline/redis/options.py: option"],
+    "an option of the Spark formats": [
+        "pipeline/redis/options.py: option",
+        "pipeline/source/entry_batches.py: ColumnOptions",
+        "pipeline/ledger/format.py: FollowingOptions",
+    ],
     "which reply through a proxy belongs to which request": [
         "testing/proxying/link.py: Link",
         "testing/proxying/session.py: Session",
@@ -143,6 +152,22 @@ HOLDS = {
     "how the pipeline finds out that entries are lost": [
         "pipeline/source/loss_detection.py: reconcile",
         "pipeline/source/losses.py: DataLossError",
+    ],
+    "a value that does not fit its column (`parseMode`)": [
+        "pipeline/source/entry_batches.py: ColumnOptions, MalformedEntryError",
+        "pipeline/source/casts.py",
+        "pipeline/source/time_casts.py",
+    ],
+    "which commands a fault hits, and what it does": [
+        "server/debugging/fault.py: Fault.takes",
+        "server/debugging/fault_set.py: FaultSet",
+        "server/debugging/faults.py: Faults",
+        "testing/faults.py: HasFaults",
+    ],
+    "what a simulation disturbs: late messages, lost replies, crashes": [
+        "testing/simulated.py: Simulation._set_latency, Simulation.begin_loss",
+        "testing/simulated_loop.py",
+        "testing/shrinking.py",
     ],
     "a promise of `rillet audit`": [
         "testing/auditing/catalogue.py: PROMISES",

@@ -3,7 +3,7 @@
 A schema may always use the metadata columns ``stream``, ``id``, ``id_key`` (16 bytes that sort like ids), ``ts`` (null
 after the year 9999), ``seq``, and ``fields`` (all fields in order, with duplicates). Any other column is the field of
 that name; if an entry repeats it, the last value counts. ``metadataPrefix`` renames the metadata columns if fields
-have the same names.
+have the same names. ``parseMode`` decides what happens to a value that does not fit its column.
 """
 
 from __future__ import annotations

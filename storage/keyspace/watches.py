@@ -1,4 +1,4 @@
-"""WATCH: which keys are watched, and which of them have changed.
+"""WATCH: which keys are watched, and which of them have changed. EXEC judges those that have expired by itself.
 
 A database keeps a version of each watched key, and a watch keeps the version at its start: EXEC compares them. A change
 of a key also adds its watches to their owners' lists, each once until the owner examines it. So a client that asks
