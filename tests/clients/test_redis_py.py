@@ -2,12 +2,12 @@
 
 import asyncio
 import inspect
-import threading
 
 import pytest
 import redis
 import redis.asyncio
 from redis.cache import CacheConfig
+from support.background import aside
 from support.live import LiveServer, eventually
 
 WRAPPED = (redis.asyncio.client.Pipeline, redis.asyncio.client.PubSub)
@@ -255,21 +255,15 @@ def test_a_client_finds_the_server_again_after_a_restart(server, protocol):
 
 
 def test_threads_that_wait_get_what_comes(server, protocol):
-    got = []
-
-    def wait(name):
+    def wait():
         with server.client(protocol=protocol, decode_responses=True, socket_timeout=None) as client:
-            got.append((name, entries(client.xread({"s": "$"}, block=0))))
+            return entries(client.xread({"s": "$"}, block=0))
 
-    threads = [threading.Thread(target=wait, args=(number,)) for number in range(5)]
-    for thread in threads:
-        thread.start()
+    waiting = [aside(wait) for _ in range(5)]
     server.wait_for_blocked(5)
     with server.client() as client:
         client.xadd("s", {"a": "b"}, id="1-1")
-    for thread in threads:
-        thread.join()
-    assert sorted(got) == [(number, {"s": [("1-1", {"a": "b"})]}) for number in range(5)]
+    assert [each.result(60) for each in waiting] == [{"s": [("1-1", {"a": "b"})]}] * 5
 
 
 def test_a_reader_that_gives_up_by_its_own_timeout_takes_nothing(server, protocol):

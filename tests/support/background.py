@@ -1,10 +1,10 @@
-"""Work that goes on beside a test: `with beside(first.work, second.work) as running: ...; go_on(running)`."""
+"""Work that goes on beside a test: `with beside(first.work, second.work) as running: ...; go_on(running)`; `aside` for one call."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from support.until import until
 
@@ -15,6 +15,20 @@ def at_once(work: Callable[[str], Result], kinds: Sequence[str]) -> list[Result]
     """Do the same on a server of each kind at the same time: most of the work is waiting. Returns the results in that order."""
     with ThreadPoolExecutor(len(kinds)) as pool:
         return list(pool.map(work, kinds))
+
+
+def aside(call: Callable[..., Result], *args: Any, **options: Any) -> "Future[Result]":
+    """Call a function in a thread of its own; what it gives or raises is the result."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call(*args, **options))
+        except BaseException as error:  # noqa: BLE001 - result raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
 
 
 class Background(threading.Thread):

@@ -1,7 +1,6 @@
 """Clients that outlive a reset: the socket stays, and everything that a client can see is new."""
 
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.background import aside
 from support.programs.pytest_run import run_tests
 from support.sessions import ACTS as COMMON
 from support.sessions import LOOKS, RESP3, TAKING, WAYS, comparable
@@ -224,19 +224,14 @@ def test_a_slow_script_answers_a_client_that_has_slept(server):
     server.reset()
     with server.client_of_test() as client, server.client() as other, server.client() as third:
         third.config_set("busy-reply-threshold", 1)
-
-        def run() -> None:
-            with pytest.raises(redis.ResponseError, match="killed"):
-                other.eval("while true do end", 0)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        looping = aside(other.eval, "while true do end", 0)
         until(lambda: is_busy(third))
         try:
             assert is_busy(client)
         finally:
             third.script_kill()
-            thread.join()
+            with pytest.raises(redis.ResponseError, match="killed"):
+                looping.result(60)
 
 
 def is_busy(client: redis.Redis) -> bool:
@@ -248,20 +243,12 @@ def is_busy(client: redis.Redis) -> bool:
 
 
 def test_a_thread_that_uses_the_client_during_the_reset_is_cut_off(server):
-    ended = []
-
-    def wait(client: redis.Redis) -> None:
-        with pytest.raises(redis.ConnectionError):
-            client.blpop("q", 0)
-        ended.append(True)
-
     with server.client_of_test() as client:
-        thread = threading.Thread(target=wait, args=(client,))
-        thread.start()
+        waiting = aside(client.blpop, "q", 0)
         until(lambda: server._command(b"INFO", b"clients").find(b"blocked_clients:1") > 0)
         server.reset()
-        thread.join()
-    assert ended
+        with pytest.raises(redis.ConnectionError):
+            waiting.result(60)
 
 
 CHANGES: dict[str, Callable[[redis.Redis], Any]] = {

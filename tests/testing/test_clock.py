@@ -2,12 +2,13 @@
 
 import asyncio
 import datetime as dt
-import threading
 import time
+from functools import partial
 
 import freezegun
 import pytest
 import time_machine
+from support.background import aside
 
 import rillet.testing
 from rillet.testing import LoopServer
@@ -25,19 +26,12 @@ def server(request):
 
 def blocked(server, *words):
     """Run a command in a thread; return a function that waits for its reply."""
-    replies = []
     client = server.client(decode_responses=True)
     before = client.info("clients")["blocked_clients"]
-    thread = threading.Thread(target=lambda: replies.append(server.client().execute_command(*words)))
-    thread.start()
+    running = aside(server.client().execute_command, *words)
     while client.info("clients")["blocked_clients"] == before:
         time.sleep(0.01)
-
-    def reply():
-        thread.join(60)
-        return replies[0]
-
-    return reply
+    return partial(running.result, 60)
 
 
 def test_advance_takes_a_timedelta_and_freeze_a_datetime(server):

@@ -7,6 +7,7 @@ import hiredis
 import pytest
 import redis
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
+from support.background import aside
 from support.live import eventually
 from support.until import until
 from support.wire import Wire
@@ -110,12 +111,11 @@ def handing_over(cluster):
     """The master of KEY hands over to a replica that does not answer before the end."""
     old, new = cluster.shard_of(KEY).master, cluster.shard_of(KEY).replicas[0]
     sleeps, wakes = threading.Event(), threading.Event()
-    sleep = threading.Thread(target=new.run_inside, args=(lambda: (sleeps.set(), wakes.wait(60)),))
     with old.client() as reader:
         eventually(
             lambda: acknowledged(reader.info("replication"))
         )  # once a second; a replica that sleeps does not
-        sleep.start()
+        sleep = aside(new.run_inside, lambda: (sleeps.set(), wakes.wait(60)))
         sleeps.wait()
         old.node.body.hand_over(new.node)
         eventually(lambda: reader.info("replication")["master_failover_state"] == "failover-in-progress")
@@ -123,7 +123,7 @@ def handing_over(cluster):
             yield old, new, reader
         finally:
             wakes.set()
-            sleep.join()
+            sleep.result(60)
 
 
 def test_a_write_while_a_master_hands_over_waits_for_the_new_one_and_is_redirected(cluster):
@@ -328,14 +328,13 @@ def test_a_target_that_stops_before_it_stored_the_keys_does_not_take_the_slots()
         target._server.loop.call_soon_threadsafe(may_go_on.wait, 30)
         task = cluster.topology.move([SLOT], target.node, 0)
         source.run_inside(lambda: None)  # the keys are on their way
-        stopping = threading.Thread(target=target.stop)
-        stopping.start()
+        stopping = aside(target.stop)
         try:
             until(lambda: task.ended >= 0)
             source.call(b"SET", KEY.encode(), b"2")
         finally:
             may_go_on.set()
-            stopping.join()
+            stopping.result(60)
         assert task.state == "failed"
         assert source.call(b"GET", KEY.encode()) == b"2"
 

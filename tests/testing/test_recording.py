@@ -1,10 +1,10 @@
 """Recordings of what clients sent and were answered."""
 
 import socket
-import threading
 
 import pytest
 import redis
+from support.background import aside
 from support.live import eventually
 from support.wire import Wire, encode_command
 
@@ -268,11 +268,8 @@ def test_commands_of_many_threads_are_all_there_while_others_read_them(server):
                     assert seen.count("INCRBY") >= at
 
     with server.recording() as seen:
-        workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        for worker in [aside(work, number) for number in range(4)]:
+            worker.result(60)
     assert sorted(each.reply for each in seen.of(command="INCRBY")) == list(range(1, 201))
     assert all(seen.count("INCRBY", client=f"worker-{number}") == 50 for number in range(4))
 

@@ -1,10 +1,10 @@
 """`Server.reset()`: nothing that a test did to a server reaches the next one."""
 
 import socket
-import threading
 
 import pytest
 import redis
+from support.background import aside
 from support.until import until
 
 import rillet.testing
@@ -89,22 +89,12 @@ def test_directives_have_the_values_of_the_start(server, client):
 
 def test_a_script_that_runs_for_ever_is_killed(server, client):
     client.config_set("busy-reply-threshold", 1)
-    errors = []
-
-    def run() -> None:
-        with server.client() as other:
-            try:
-                other.eval("while true do end", 0)
-            except redis.RedisError as error:
-                errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    looping = aside(server.client().eval, "while true do end", 0)
     with server.client() as other:
         until(lambda: is_busy(other))
     server.reset()
-    thread.join()
-    assert len(errors) == 1
+    with pytest.raises(redis.RedisError):
+        looping.result(60)
     assert client.ping()
 
 
@@ -128,20 +118,12 @@ def other(server):
 
 
 def test_a_consumer_that_was_left_blocked_takes_nothing_of_the_next_test(server, client, other):
-    ended = []
-
-    def wait() -> None:
-        with pytest.raises(redis.ConnectionError):
-            other.xreadgroup("g", "Bob", {"s": ">"}, block=0)
-        ended.append(True)
-
     client.xgroup_create("s", "g", mkstream=True)
-    thread = threading.Thread(target=wait)
-    thread.start()
+    waiting = aside(other.xreadgroup, "g", "Bob", {"s": ">"}, block=0)
     until(lambda: client.info("clients")["blocked_clients"] == 1)
     server.reset()
-    thread.join()
-    assert ended == [True]
+    with pytest.raises(redis.ConnectionError):
+        waiting.result(60)
     client.xgroup_create("s", "g", mkstream=True)
     client.xadd("s", {"a": "b"}, id="1-0")
     assert client.xpending("s", "g")["pending"] == 0

@@ -1,10 +1,10 @@
 """`Server.reset()` and the files of a server: what a restart finds."""
 
-import threading
 from pathlib import Path
 
 import pytest
 import redis
+from support.background import aside
 from support.until import until
 
 import rillet.testing
@@ -218,11 +218,10 @@ def test_a_transfer_to_another_server_is_given_up(process):
     ):
         client.set("k", "v")
         target.client().execute_command("CLIENT", "PAUSE", 1_000_000, "ALL")
-        thread = threading.Thread(target=migrate, args=(server, target.port))
-        thread.start()
+        migrating = aside(migrate, server, target.port)
         until(lambda: client.info("clients")["blocked_clients"] == 1)
         server.reset()
-        thread.join()
+        migrating.result(60)
         target.reset()
         assert client.set("k", "v")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from support.background import aside
 
 import rillet.testing
 from rillet.testing.control import Control
@@ -206,14 +207,11 @@ def test_keys_expire_when_the_clock_is_moved(server):
 
 def test_a_blocked_reader_times_out_by_the_servers_clock(server):
     with server.client(socket_timeout=None) as client, server.client() as other:
-        replies = []
-        thread = threading.Thread(target=lambda: replies.append(client.xread({"s": "$"}, block=3_600_000)))
-        thread.start()
+        reading = aside(client.xread, {"s": "$"}, block=3_600_000)
         while other.info("clients")["blocked_clients"] == 0:
             time.sleep(0.01)
         server.clock.advance(hours=2)
-        thread.join(30)
-    assert replies in ([[]], [{}])
+        assert reading.result(30) in ([], {})
 
 
 def test_auto_ids_and_time_follow_the_clock(server):

@@ -1,10 +1,10 @@
 """Snapshots: `Server.snapshot()` and `Server.restore()`."""
 
 import gc
-import threading
 
 import pytest
 import redis
+from support.background import aside
 from support.until import until
 
 import rillet.testing
@@ -172,18 +172,10 @@ def test_a_blocked_reader_gets_an_entry_of_the_snapshot(server, client):
     client.xadd("s", {"a": "b"}, id="5-0")
     snapshot = server.snapshot()
     client.delete("s")
-    found = []
-    thread = threading.Thread(target=lambda: found.append(read(server)))
-    thread.start()
+    reading = aside(server.client().xread, {"s": "0"}, block=0)
     until(lambda: client.info("clients")["blocked_clients"] == 1)
     server.restore(snapshot)
-    thread.join()
-    assert found == [[[b"s", [(b"5-0", {b"a": b"b"})]]]]
-
-
-def read(server: rillet.testing.Server) -> object:
-    with server.client() as reader:
-        return reader.xread({"s": "0"}, block=0)
+    assert reading.result(60) == [[b"s", [(b"5-0", {b"a": b"b"})]]]
 
 
 def test_clients_that_track_hear_that_everything_changed(server):

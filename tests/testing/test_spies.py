@@ -1,7 +1,6 @@
 """Spies: streams as objects, the lives of entries, waiting and asserting."""
 
 import contextlib
-import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import pytest
 import redis
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.background import aside
 from support.servers import start_server
 from support.thorough import examples
 
@@ -195,15 +195,12 @@ def test_a_recording_that_begins_inside_a_transaction_gives_each_command_its_own
 def test_a_blocked_reader_gets_an_entry_after_it_was_added(server, bob, alice):
     bob.xgroup_create("orders", "billing", "$", mkstream=True)
     with server.recording() as seen:
-        thread = threading.Thread(
-            target=bob.xreadgroup, args=("billing", "Bob", {"orders": ">"}), kwargs={"block": 60_000}
-        )
-        thread.start()
+        reading = aside(bob.xreadgroup, "billing", "Bob", {"orders": ">"}, block=60_000)
         while alice.info("clients")["blocked_clients"] == 0:
             pass
         server.clock.advance(milliseconds=5)
         alice.xadd("orders", {"a": "b"}, id="1-0")
-        thread.join(30)
+        reading.result(30)
         assert seen.count("XREADGROUP") == 1
         assert summary(server.history("orders", "1-0")) == [
             ("added", "", "alice", 1_000_005),
@@ -546,10 +543,9 @@ def test_waiting_until_a_group_is_idle(server, bob, alice):
     alice.xgroup_create("orders", "billing", "0", mkstream=True)
     for _ in range(3):
         alice.xadd("orders", {"a": "b"})
-    thread = threading.Thread(target=work)
-    thread.start()
+    working = aside(work)
     server.wait_until_idle("orders", "billing", timeout=30)
-    thread.join(30)
+    working.result(30)
     server.assert_acked("orders", "billing")
 
 

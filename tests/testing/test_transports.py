@@ -10,11 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import pytest
 import redis
+from support.background import aside
 from support.until import until
 
 import rillet.testing
@@ -83,25 +83,15 @@ def test_the_server_is_controlled_in_memory_too():
 
 
 def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(server):
-    errors = []
-
-    def loop_endlessly() -> None:
-        with server.client() as looping:
-            looping.config_set("busy-reply-threshold", 1)
-            try:
-                looping.eval("while true do end", 0)
-            except redis.RedisError as error:
-                errors.append(error)
-
     with socket.create_connection((server.host, server.port)) as other:
         other.sendall(b"PING\r\n")
         assert other.recv(100) == b"+PONG\r\n"
-        thread = threading.Thread(target=loop_endlessly)
-        thread.start()
+        server.client().config_set("busy-reply-threshold", 1)
+        looping = aside(server.client().eval, "while true do end", 0)
         until(lambda: server._server.busy_error is not None)
         server.reset()
-        thread.join()
-        assert len(errors) == 1
+        with pytest.raises(redis.RedisError):
+            looping.result(60)
         other.settimeout(60)
         with contextlib.suppress(ConnectionResetError):
             assert other.recv(100) == b""
@@ -244,14 +234,13 @@ def test_a_callback_that_a_thread_removes_while_the_loop_waits_for_its_turn_does
         with turn_loop.turn:
             turn_loop.run_forever()
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    running = aside(run)
     until(turn_loop.is_running)
     with turn_loop.turn:
         theirs.send(b"input")
         turn_loop.remove_reader(other)
         turn_loop.add_reader(mine, turn_loop.stop)
-    thread.join()
+    running.result(60)
     turn_loop.turn.acquire()
     assert ran == []
 
@@ -481,13 +470,10 @@ def test_random_histories_have_the_same_replies_by_both(running):
 def test_a_client_by_tcp_serves_one_in_memory_and_the_reverse(server, client):
     tcp = redis.Redis(port=server.port)
     for blocked, other in ((client, tcp), (tcp, client)):
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda b=blocked, f=found: f.append(b.blpop("q", 0)))
-        thread.start()
+        waiting = aside(blocked.blpop, "q", 0)
         until(lambda: server._command(b"INFO", b"clients").find(b"blocked_clients:1") > 0)
         other.rpush("q", "v")
-        thread.join(60)
-        assert [list(each) for each in found] == [[b"q", b"v"]]
+        assert list(waiting.result(60)) == [b"q", b"v"]
     with tcp.pubsub() as one, client.pubsub() as two:
         for each in (one, two):
             each.subscribe("c")
@@ -504,11 +490,8 @@ def test_threads_lose_nothing(server):
                 own.incr("n")
                 own.xadd("s", {"by": number})
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for each in [aside(work, number) for number in range(8)]:
+        each.result(60)
     with server.client() as client:
         assert (client.get("n"), client.xlen("s")) == (b"1600", 1600)
 

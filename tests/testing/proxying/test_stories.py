@@ -1,10 +1,10 @@
 """The stories of docs/testing/faults.md: on a test server and on a real one behind a proxy, with the same outcome."""
 
-import threading
 from datetime import timedelta
 
 import pytest
 import redis
+from support.background import aside
 from support.until import until
 
 import rillet.testing
@@ -84,16 +84,14 @@ STORIES += [
 
 
 def silent(server, **options):
-    client, got = server.client(retry=None, socket_timeout=None), []
+    client = server.client(retry=None, socket_timeout=None)
     client.ping()
     with server.fault(command="SET", silence=True, first=1, **options) as fault:
-        thread = threading.Thread(target=lambda: got.append(outcome(lambda: client.set("k", "v"))))
-        thread.start()
+        setting = aside(outcome, lambda: client.set("k", "v"))
         until(lambda: server.client().get("k"))
         until(lambda: fault.count)
-        seen = hits(fault), list(got)
-    thread.join(60)  # the end of the fault closes the connection
-    return seen, got
+        seen = hits(fault), setting.done()
+    return seen, setting.result(60)  # the end of the fault closes the connection
 
 
 @story
@@ -220,16 +218,12 @@ def the_client_by_its_name_its_user_and_its_library(server):
 @story
 def a_fault_that_begins_while_a_command_waits(server):
     worker, client = server.client(retry=None), server.client()
-    got = []
     client.xgroup_create("jobs", "w", mkstream=True)
-    thread = threading.Thread(
-        target=lambda: got.append(outcome(lambda: worker.xreadgroup("w", "a", {"jobs": ">"}, block=60_000)))
-    )
-    thread.start()
+    reading = aside(outcome, lambda: worker.xreadgroup("w", "a", {"jobs": ">"}, block=60_000))
     until(lambda: client.info("clients")["blocked_clients"])
     with server.fault(command="XREADGROUP", close="after", first=1) as fault:
         client.xadd("jobs", {"n": 1})
-        thread.join(60)
+        got = reading.result(60)
     return got, hits(fault), client.xpending("jobs", "w")["pending"]
 
 
