@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hiredis import Reader
-from support.alone import Turns
+from support.alone import NOW, Turns, Wire
 from support.invariants import check_invariants
 
 from rillet.commands.runtime.client import Client
@@ -32,38 +32,6 @@ from rillet.storage.streams.chunk import opened
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
 from rillet.storage.value_types import Value
-
-NOW = 1_700_000_000_000
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.closed = False
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
 
 
 class Failing:

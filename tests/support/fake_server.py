@@ -269,13 +269,6 @@ def effects(client: Client) -> tuple[list[bytes], list[bytes], int]:
     return events, [b" ".join(argv) for argv in server.propagation.take()], changes
 
 
-def ready_keys(client: Client) -> list[bytes]:
-    """The keys signalled to waiting clients so far, in order; forgotten then."""
-    ready = [key for _db, key in client.server.keyspace.ready]
-    client.server.keyspace.ready.clear()
-    return ready
-
-
 def wait_for(client: Client, key: bytes) -> None:
     """Let a client wait for a key, so that signals for it are kept."""
     database: Database = client.db
