@@ -66,6 +66,13 @@ def test_client_and_socket_are_those_of_the_test_before(server, options):
         assert second.client_id() == number + 1
 
 
+def sleep(server: rillet.testing.Server, **options: Any) -> None:
+    """Use the client of a test, whose socket sleeps then."""
+    with server.client_of_test(**options) as client:
+        client.ping()
+    server.reset()
+
+
 def test_a_client_of_a_wider_fixture_keeps_its_socket(server):
     with server.client() as client:
         client.set("k", "v")
@@ -184,9 +191,7 @@ def test_whatever_a_test_does_the_next_sees_a_new_client(running, options, acts)
 
 
 def test_nobody_sees_the_socket_before_it_is_used(server):
-    with server.client_of_test() as client:
-        client.ping()
-    server.reset()
+    sleep(server)
     with server.client() as other:
         assert len(other.client_list()) == other.info("clients")["connected_clients"] == 1
         assert other.info("stats")["total_connections_received"] == 1
@@ -199,9 +204,7 @@ def test_nobody_sees_the_socket_before_it_is_used(server):
 
 
 def test_a_server_that_refuses_connections_refuses_this_one(server):
-    with server.client_of_test() as client:
-        client.ping()
-    server.reset()
+    sleep(server)
     with server.client_of_test() as client, server.fault(connections="refuse") as fault:
         with pytest.raises(redis.ConnectionError):
             client.ping()
@@ -209,9 +212,7 @@ def test_a_server_that_refuses_connections_refuses_this_one(server):
 
 
 def test_a_greeting_that_fails_fails_as_at_any_connection(server):
-    with server.client_of_test(**RESP3) as client:
-        client.ping()
-    server.reset()
+    sleep(server, **RESP3)
     with server.client_of_test(**RESP3) as client:
         server.client().config_set("requirepass", "secret")
         with pytest.raises(redis.AuthenticationError):
@@ -219,9 +220,7 @@ def test_a_greeting_that_fails_fails_as_at_any_connection(server):
 
 
 def test_a_slow_script_answers_a_client_that_has_slept(server):
-    with server.client_of_test() as client:
-        client.ping()
-    server.reset()
+    sleep(server)
     with server.client_of_test() as client, server.client() as other, server.client() as third:
         third.config_set("busy-reply-threshold", 1)
         looping = aside(other.eval, "while true do end", 0)
@@ -316,9 +315,7 @@ def test_the_first_pipeline_arrives_in_one_piece_behind_the_greeting(server):
             replies = pipeline.set("k", "v").execute_command("CLIENT", "INFO").get("k").execute()
         return replies[1].partition(b"read-events=")[2].partition(b" ")[0]
 
-    with server.client_of_test() as client:
-        client.ping()
-    server.reset()
+    sleep(server)
     with server.client_of_test() as client:
         kept = reads(client)
     server.reset()
@@ -327,9 +324,7 @@ def test_the_first_pipeline_arrives_in_one_piece_behind_the_greeting(server):
 
 
 def test_a_client_that_subscribes_first_hears_its_messages(server):
-    with server.client_of_test() as client:
-        client.ping()
-    server.reset()
+    sleep(server)
     with server.client_of_test() as client, server.client() as other, client.pubsub() as pubsub:
         pubsub.subscribe("c")
         assert pubsub.get_message(timeout=30)["type"] == "subscribe"
@@ -339,9 +334,7 @@ def test_a_client_that_subscribes_first_hears_its_messages(server):
 
 def test_a_connection_that_sends_nothing_sleeps_on(server):
     for _ in range(2):
-        with server.client_of_test() as client:
-            client.ping()
-        server.reset()
+        sleep(server)
     with server.client_of_test() as client:
         client.connection_pool.release(taken(client))
     server.reset()

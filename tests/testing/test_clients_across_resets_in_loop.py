@@ -38,6 +38,14 @@ def place(client: Any) -> Any:
     return writer and writer.get_extra_info("sockname")
 
 
+async def asleep(server: LoopServer, **options: Any) -> Any:
+    """A client that was used before a reset."""
+    client = server.client(**options)
+    await client.ping()
+    await server.reset()
+    return client
+
+
 async def keeps(server: LoopServer, **options: Any) -> bool:
     """Return True if a new client has the same connection after a reset."""
     client = server.client(**options)
@@ -172,9 +180,7 @@ async def test_a_reset_that_keeps_all_need_not_be_awaited(server):
 
 
 async def test_nobody_sees_the_connection_before_it_is_used(server):
-    client = server.client()
-    await client.ping()
-    await server.reset()
+    client = await asleep(server)
     await server.reset()
     other = server.client()
     assert len(await other.client_list()) == 1
@@ -187,9 +193,7 @@ async def test_nobody_sees_the_connection_before_it_is_used(server):
 
 
 async def test_a_server_that_refuses_connections_refuses_this_one(server):
-    client = server.client(**RESP3)
-    await client.ping()
-    await server.reset()
+    client = await asleep(server, **RESP3)
     with server.fault(connections="refuse") as fault:
         with pytest.raises(redis.ConnectionError):
             await client.ping()
@@ -198,9 +202,7 @@ async def test_a_server_that_refuses_connections_refuses_this_one(server):
 
 
 async def test_a_greeting_that_fails_fails_as_at_any_connection(server):
-    client = server.client(**RESP3)
-    await client.ping()
-    await server.reset()
+    client = await asleep(server, **RESP3)
     await server.client().config_set("requirepass", "secret")
     for _ in range(2):
         with pytest.raises(redis.AuthenticationError):
@@ -209,9 +211,7 @@ async def test_a_greeting_that_fails_fails_as_at_any_connection(server):
 
 @pytest.mark.parametrize("rounds", range(1, 5))
 async def test_a_client_that_is_cancelled_while_it_greets_connects_again(server, rounds):
-    client = server.client()
-    await client.ping()
-    await server.reset()
+    client = await asleep(server)
     task = asyncio.ensure_future(client.set("k", "v"))
     for _ in range(rounds):
         await asyncio.sleep(0)
@@ -223,9 +223,7 @@ async def test_a_client_that_is_cancelled_while_it_greets_connects_again(server,
 
 @pytest.mark.parametrize("crash", [False, True])
 async def test_a_restart_closes_it(server, crash):
-    client = server.client()
-    await client.ping()
-    await server.reset()
+    client = await asleep(server)
     await server.restart(crash=crash)
     assert await client.ping()
     await server.reset()
@@ -268,9 +266,7 @@ async def test_a_server_without_client_setinfo_keeps_it():
 
 
 async def test_a_client_of_a_closed_connection_connects_again(server):
-    client = server.client()
-    await client.ping()
-    await server.reset()
+    client = await asleep(server)
     await client.connection_pool.disconnect()
     assert await client.ping()
     assert len(await client.client_list()) == 1

@@ -8,7 +8,7 @@ from support.servers import start_server
 
 
 def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
-    run = run_tests(
+    run_tests(
         tmp_path,
         """
         import pytest
@@ -66,12 +66,11 @@ def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
             assert rillet.ping()
         """,
         ini="rillet =\n    hz=99\n    decode_responses=yes\n",
-    )
-    run.outcome(passed=11)
+    ).outcome(passed=11)
 
 
 def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_path):
-    run = run_tests(
+    run_tests(
         tmp_path,
         """
         import pytest, rillet.testing
@@ -96,13 +95,12 @@ def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_pa
         def anyio_backend():
             return "asyncio"
         """,
-    )
-    run.outcome(passed=2)
+    ).outcome(passed=2)
 
 
 @pytest.mark.parametrize("process", ["yes", "no"])
 def test_a_fixture_sends_its_server_one_message(tmp_path, process):
-    run = run_tests(
+    run_tests(
         tmp_path,
         """
         import pytest
@@ -123,8 +121,7 @@ def test_a_fixture_sends_its_server_one_message(tmp_path, process):
             sent.clear()
         """,
         ini=f"rillet =\n    process={process}\n",
-    )
-    run.outcome(passed=2)
+    ).outcome(passed=2)
 
 
 def test_a_bad_option_says_what_was_meant(tmp_path):
@@ -186,7 +183,7 @@ def test_the_factory_starts_servers_and_stops_all_of_them(tmp_path):
 
 
 def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
-    run = run_tests(
+    run_tests(
         tmp_path,
         """
         import pytest
@@ -202,8 +199,7 @@ def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
         def test_other(version, rillet):
             assert version.startswith("8.10") and rillet.info("server")["redis_version"].startswith("7.0")
         """,
-    )
-    run.outcome(passed=2)
+    ).outcome(passed=2)
 
 
 WIDE = """

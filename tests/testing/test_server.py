@@ -88,21 +88,6 @@ def test_a_restart_keeps_the_port_and_what_the_aof_holds(server):
         assert client.xlen("s") == 1
 
 
-def test_a_server_that_cannot_start_says_why():
-    with (
-        rillet.testing.Server() as server,
-        pytest.raises(rillet.testing.StartError, match="Failed listening"),
-    ):
-        rillet.testing.Server(port=server.port).start()
-
-
-def test_a_server_process_that_cannot_start_says_why():
-    other = rillet.testing.Server(process=True, nonsense="1")
-    with pytest.raises(rillet.testing.StartError, match="Bad directive"):
-        other.start()
-    other.stop()
-
-
 def test_shutdown_by_a_client_does_not_confuse_stop(server):
     with server.client() as client:
         client.shutdown(nosave=True)
@@ -249,21 +234,6 @@ async def test_the_asynchronous_twin():
 
 
 # The fixtures
-
-
-def test_the_fixture_gives_a_client_on_an_empty_server(rillet, rillet_server):
-    assert rillet.dbsize() == 0
-    rillet.set("left", "over")
-    assert rillet_server.running
-
-
-def test_the_next_test_finds_nothing_left_over(rillet):
-    assert rillet.dbsize() == 0
-
-
-async def test_the_asynchronous_fixture(rillet_async):
-    assert await rillet_async.dbsize() == 0
-    await rillet_async.set("left", "over")
 
 
 def test_importing_the_plugin_loads_nothing_of_the_server():

@@ -29,14 +29,12 @@ def refuse(process, match, **directives):
 
 
 @BOTH
-def test_an_unknown_directive(process, temporary):
-    refuse(process, "Bad directive", nonsense="1")
-    assert not list(temporary.iterdir())
-
-
-@BOTH
-def test_a_bad_value(process, temporary):
-    refuse(process, "argument must be 'yes' or 'no'", appendonly="perhaps")
+@pytest.mark.parametrize(
+    ("directives", "why"),
+    [({"nonsense": "1"}, "Bad directive"), ({"appendonly": "perhaps"}, "argument must be 'yes' or 'no'")],
+)
+def test_an_unknown_directive_and_a_bad_value(process, temporary, directives, why):
+    refuse(process, why, **directives)
     assert not list(temporary.iterdir())
 
 

@@ -188,38 +188,22 @@ def run_both(loop: TurnLoop, pairs: Any, change: Any) -> None:
     loop.run_forever()
 
 
-def test_a_callback_that_another_removes_in_the_same_round_does_not_run(turn_loop, pairs):
+CHANGES = {
+    "another reader": lambda loop, other: loop.add_reader(other, loop.stop),
+    "nothing": lambda loop, other: (loop.remove_reader(other), loop.stop()),
+    "a writer": lambda loop, other: (loop.remove_reader(other), loop.add_writer(other, loop.stop)),
+}
+
+
+@pytest.mark.parametrize("instead", CHANGES)
+def test_a_callback_that_another_replaces_in_the_same_round_does_not_run(turn_loop, pairs, instead):
     changed = []
 
-    def remove(other: socket.socket) -> None:
+    def change(other: socket.socket) -> None:
         changed.append(other)
-        turn_loop.remove_reader(other)
-        turn_loop.stop()
+        CHANGES[instead](turn_loop, other)
 
-    run_both(turn_loop, pairs, remove)
-    assert len(changed) == 1
-
-
-def test_a_callback_that_another_replaces_in_the_same_round_does_not_run(turn_loop, pairs):
-    changed = []
-
-    def replace(other: socket.socket) -> None:
-        changed.append(other)
-        turn_loop.add_reader(other, turn_loop.stop)
-
-    run_both(turn_loop, pairs, replace)
-    assert len(changed) == 1
-
-
-def test_a_writer_in_the_place_of_a_reader_is_called(turn_loop, pairs):
-    changed = []
-
-    def replace(other: socket.socket) -> None:
-        changed.append(other)
-        turn_loop.remove_reader(other)
-        turn_loop.add_writer(other, turn_loop.stop)
-
-    run_both(turn_loop, pairs, replace)
+    run_both(turn_loop, pairs, change)
     assert len(changed) == 1
 
 

@@ -524,6 +524,11 @@ def test_a_partition_heals_for_all_where_a_fault_closes_one_that_came_during_it(
 # The way to the server
 
 
+def refuses(url, why):
+    with pytest.raises(rillet.testing.StartError, match=why), rillet.testing.Proxy(url):
+        pass
+
+
 def test_tls_to_the_server(tmp_path):
     folder = tls.make_certificates(tmp_path)
     flags = {"tls_cert_file": folder / "server.crt", "tls_key_file": folder / "server.key"}
@@ -535,11 +540,7 @@ def test_tls_to_the_server(tmp_path):
         with rillet.testing.Proxy(url) as proxy:
             assert proxy.client().set("k", "v")
             assert proxy.url.startswith("redis://127.0.0.1")
-        with (
-            pytest.raises(rillet.testing.StartError, match="certificate"),
-            rillet.testing.Proxy(f"rediss://127.0.0.1:{port}"),
-        ):
-            pass
+        refuses(f"rediss://127.0.0.1:{port}", "certificate")
 
 
 def test_a_unix_socket_a_password_and_a_database(tmp_path):
@@ -552,11 +553,7 @@ def test_a_unix_socket_a_password_and_a_database(tmp_path):
             assert proxy._command(b"GET", b"k") == b"v"
             with pytest.raises(redis.AuthenticationError):
                 redis.Redis(port=proxy.port).ping()
-        with (
-            pytest.raises(rillet.testing.StartError, match="refuses"),
-            rillet.testing.Proxy(f"unix://:wrong@{path}"),
-        ):
-            pass
+        refuses(f"unix://:wrong@{path}", "refuses")
 
 
 @pytest.mark.parametrize(
@@ -568,17 +565,9 @@ def test_a_url_that_means_nothing_is_refused(url):
 
 
 def test_a_server_that_is_not_there_and_a_cluster_are_refused():
-    with (
-        pytest.raises(rillet.testing.StartError, match="cannot be reached"),
-        rillet.testing.Proxy(f"redis://127.0.0.1:{free_port()}"),
-    ):
-        pass
-    with (
-        start_server("redis810", "--cluster-enabled", "yes") as node,
-        pytest.raises(rillet.testing.StartError, match="one address"),
-        rillet.testing.Proxy(f"redis://127.0.0.1:{node.port}"),
-    ):
-        pass
+    refuses(f"redis://127.0.0.1:{free_port()}", "cannot be reached")
+    with start_server("redis810", "--cluster-enabled", "yes") as node:
+        refuses(f"redis://127.0.0.1:{node.port}", "one address")
 
 
 def test_a_sentinel_is_refused(tmp_path):
@@ -588,11 +577,7 @@ def test_a_sentinel_is_refused(tmp_path):
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         try:
             until(lambda: is_there(port))
-            with (
-                pytest.raises(rillet.testing.StartError, match="not of a sentinel"),
-                rillet.testing.Proxy(f"redis://127.0.0.1:{port}"),
-            ):
-                pass
+            refuses(f"redis://127.0.0.1:{port}", "not of a sentinel")
         finally:
             process.kill()
 
