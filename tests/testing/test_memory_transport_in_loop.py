@@ -508,27 +508,6 @@ async def test_a_closed_server_leaves_no_open_transport(server, client):
     gc.collect()
 
 
-async def test_two_protocols_that_answer_each_other_are_never_called_within_a_call():
-    class Echo(asyncio.Protocol):
-        left, is_running = 50, False
-
-        def data_received(self, data):
-            assert not self.is_running
-            self.is_running = True
-            if self.left:
-                self.left -= 1
-                self.end.write(data)
-            self.is_running = False
-
-    protocols = Echo(), Echo()
-    for end, protocol in zip(joined(protocols), protocols, strict=True):
-        protocol.end = end
-    protocols[0].end.write(b"ball")
-    for _ in range(200):
-        await asyncio.sleep(0)
-    assert [each.left for each in protocols] == [0, 0]
-
-
 KEYS = st.sampled_from(["a", "b", "s"])
 VALUES = st.sampled_from(["1", "x", "long", "longer"])
 LONG = {"long": "v" * 70_000, "longer": "w" * 300_000}

@@ -208,15 +208,6 @@ def test_a_blocked_reader_gets_an_entry_after_it_was_added(server, bob, alice):
         ]
 
 
-def test_an_xack_that_counts_fewer_than_it_names_acknowledges_what_was_pending(server, bob):
-    with server.recording():
-        fill(bob)
-        bob.xreadgroup("billing", "Bob", {"orders": ">"}, count=1)
-        assert bob.xack("orders", "billing", "1-0", "2-0") == 1
-        assert [each.what for each in server.history("orders", "1-0")][-1] == "acknowledged"
-        assert [each.what for each in server.history("orders", "2-0")] == ["added"]
-
-
 def test_the_ends_of_entries(server, bob):
     with server.recording():
         fill(bob, 9)
