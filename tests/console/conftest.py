@@ -6,7 +6,15 @@ import pytest
 import redis
 from playwright.sync_api import expect, sync_playwright
 from support import servers
-from support.programs.console import CHROMIUM_FLAGS, KINDS, PATIENCE, ConsoleProcess, Watched, chromium
+from support.programs.console import (
+    CHROMIUM_FLAGS,
+    KINDS,
+    PATIENCE,
+    ConsoleProcess,
+    Watched,
+    address_of,
+    chromium,
+)
 
 from rillet.console.connection import Link
 
@@ -66,9 +74,14 @@ def opened(browser):
 
 
 @pytest.fixture(params=["rillet", "redis7", "valkey"])
-def client(request, running):
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def client(kind, running):
     """A client of a server of each kind, which is empty."""
-    with redis.Redis(port=running(request.param).port) as connected:
+    with redis.Redis(port=running(kind).port, client_name="test") as connected:
         connected.flushall()
         yield connected
 
@@ -76,5 +89,5 @@ def client(request, running):
 @pytest.fixture
 async def link(client):
     """The console's own connection to that server."""
-    async with Link(f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}") as made:
+    async with Link(address_of(client)) as made:
         yield made

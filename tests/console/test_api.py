@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 import redis
-from support.programs.console import ConsoleProcess
+from support.programs.console import ConsoleProcess, address_of, deliver
 
 from rillet.console import api, top
 from rillet.console.connection import command
@@ -23,17 +23,10 @@ GROUP = set(
 ENTRY = set("stream group id consumer idle_ms deliveries read claim acknowledge".split())
 
 
-def address_of(client):
-    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
-
-
 @pytest.fixture
 def scene(client):
     """Five orders, of which Bob holds the second, third and fourth, the third since an hour and for the sixth time."""
-    for number in range(1, 6):
-        client.xadd("orders", {"n": number}, f"{number}-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=4)
+    deliver(client, 5, count=4)
     client.xack("orders", "billing", "1-0")
     client.execute_command("XCLAIM orders billing Bob 0 3-0 IDLE 3600000 RETRYCOUNT 6 JUSTID")
     return client

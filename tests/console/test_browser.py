@@ -13,7 +13,8 @@ from support.programs.console import (
     PHONE,
     WIDTH,
     ConsoleProcess,
-    Watched,
+    address_of,
+    deliver,
     scene,
     violations,
 )
@@ -177,10 +178,7 @@ def test_every_action_shows_its_command_and_runs_it(console, opened):
 
 def test_entries_stay_chosen_from_page_to_page_and_while_the_table_changes(console, opened):
     client = console.client
-    client.xgroup_create("orders", "billing", "0", mkstream=True)
-    for number in range(1, 121):
-        client.xadd("orders", {"n": number}, f"{number}-0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"})
+    deliver(client, 120)
     page = opened(console, "/group?key=orders&group=billing&sort=id")
     page.get_by_label("Choose 1-0", exact=True).check()
     page.get_by_label("Choose 2-0", exact=True).check()
@@ -232,7 +230,7 @@ def test_a_page_stays_usable_while_many_entries_flow_in(console, opened):
     ended = threading.Event()
 
     def flow():
-        with redis.Redis(port=console.client.connection_pool.connection_kwargs["port"]) as client:
+        with redis.Redis.from_url(address_of(console.client)) as client:
             while not ended.is_set():
                 pipeline = client.pipeline(transaction=False)
                 for _ in range(1_000):
@@ -312,15 +310,13 @@ def test_an_empty_server_says_what_to_type_next(console, opened):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_follows_a_server_that_goes_and_comes_back(kind, browser, monkeypatch):
+def test_a_page_follows_a_server_that_goes_and_comes_back(kind, opened, monkeypatch):
     with servers.start_server(kind) as server:
         port = server.port
         with ConsoleProcess(f"redis://127.0.0.1:{port}") as console:
             with redis.Redis(port=port) as client:
                 scene(client)
-            watched = Watched(browser, console)
-            page = watched.page
-            page.goto("/stream?key=orders")
+            page = opened(console, "/stream?key=orders")
             expect(page.locator("#status")).to_contain_text(re.compile("Rillet|Redis|Valkey"))
             expect(page.locator("#status")).to_contain_text("read-only")
             server.stop()
@@ -333,5 +329,4 @@ def test_a_page_follows_a_server_that_goes_and_comes_back(kind, browser, monkeyp
                 client.xadd("orders", {"item": "after the restart"})
             expect(page.locator("#stream_tail")).to_contain_text("after the restart")
             expect(page.get_by_role("alert")).to_have_count(0)
-            watched.check()
-            watched.close()
+            page.close()

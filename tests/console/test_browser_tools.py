@@ -6,7 +6,7 @@ import threading
 import pytest
 import redis
 from playwright.sync_api import expect
-from support.programs.console import ConsoleProcess, Watched, scene, violations
+from support.programs.console import ConsoleProcess, Watched, address_of, scene, violations
 from support.until import until
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -72,55 +72,48 @@ def test_a_dangerous_command_is_asked_back(console, opened):
     assert console.client.get("a") is None
 
 
-def test_a_read_only_console_shows_commands_and_nothing_that_looks_like_a_button(consoles, browser):
-    server, live = consoles("rillet")
-    with redis.Redis(port=server.port) as client:
-        client.flushall()
-        scene(client)
-    with ConsoleProcess(f"redis://127.0.0.1:{server.port}", "--read-only") as console:
-        for one, read_only in ((console, True), (live, False)):
-            watched = Watched(browser, one)
-            page = watched.page
-            page.goto("/group?key=orders&group=billing")
-            for name in ("Destroy", "Set the ID", "Retire", "Claim …", "Acknowledge …"):
-                button = page.locator("main :is(a.button, button)", has_text=name).first
-                expect(button).to_be_visible()
-                assert (
-                    "command" in button.evaluate("it => getComputedStyle(it, '::after').content")
-                ) == read_only
-                colour = button.evaluate("it => getComputedStyle(it).backgroundColor")
-                assert (colour == "rgba(0, 0, 0, 0)") == read_only, name
-            if read_only:
-                assert violations(page) == []
-            watched.check()
-            watched.close()
+@pytest.fixture
+def read_only(rillet):
+    """Another console of that Rillet, which is read-only."""
+    with ConsoleProcess(address_of(rillet.client), "--read-only") as console:
+        yield console
 
 
-def test_a_read_only_prompt_reads_and_refuses_to_write(consoles, browser):
-    server, _ = consoles("rillet")
-    with ConsoleProcess(f"redis://127.0.0.1:{server.port}", "--read-only") as console:
-        watched = Watched(browser, console)
-        page = watched.page
-        page.goto("/prompt")
-        send(page, "SET a 1")
-        expect(page.locator(".exchange.refused")).to_contain_text("the console is read-only")
-        send(page, "PING")
-        expect(page.locator(".exchange pre")).to_have_text("PONG")
-        page.goto("/time")
-        expect(page.locator("#time_clock")).to_contain_text("DEBUG CLOCK FREEZE")
-        expect(page.locator("#time_clock button")).to_have_count(0)
-        watched.check()
-        watched.close()
+def test_a_read_only_console_shows_commands_and_nothing_that_looks_like_a_button(rillet, read_only, opened):
+    scene(rillet.client)
+    for console in (read_only, rillet):
+        page = opened(console, "/group?key=orders&group=billing")
+        for name in ("Destroy", "Set the ID", "Retire", "Claim …", "Acknowledge …"):
+            button = page.locator("main :is(a.button, button)", has_text=name).first
+            expect(button).to_be_visible()
+            sign = button.evaluate("it => getComputedStyle(it, '::after').content")
+            assert ("command" in sign) == (console is read_only), name
+            colour = button.evaluate("it => getComputedStyle(it).backgroundColor")
+            assert (colour == "rgba(0, 0, 0, 0)") == (console is read_only), name
+        if console is read_only:
+            assert violations(page) == []
+
+
+def test_a_read_only_prompt_reads_and_refuses_to_write(read_only, opened):
+    page = opened(read_only, "/prompt")
+    send(page, "SET a 1")
+    expect(page.locator(".exchange.refused")).to_contain_text("the console is read-only")
+    send(page, "PING")
+    expect(page.locator(".exchange pre")).to_have_text("PONG")
+    page.goto("/time")
+    expect(page.locator("#time_clock")).to_contain_text("DEBUG CLOCK FREEZE")
+    expect(page.locator("#time_clock button")).to_have_count(0)
 
 
 def test_clients_show_what_they_wait_for_and_what_they_send(console, opened):
-    port = console.client.connection_pool.connection_kwargs["port"]
     page = opened(console, "/clients")
     expect(page.locator("#clients_watch")).to_contain_text("MONITOR costs a busy server much")
     page.get_by_role("button", name="Watch for a minute").click()
     expect(page.get_by_role("button", name="Stop watching")).to_be_visible()
     expect(page.locator("#clients_watch")).to_contain_text("commands so far")
-    with redis.Redis(port=port, client_name="worker", socket_timeout=None) as worker:
+    with redis.Redis.from_url(
+        address_of(console.client), client_name="worker", socket_timeout=None
+    ) as worker:
         waiting = threading.Thread(target=lambda: worker.blpop("jobs", timeout=60))
         waiting.start()
         row = page.locator("#clients tbody tr", has_text="worker")

@@ -5,21 +5,14 @@ import contextlib
 
 import pytest
 import redis
+from support.programs.console import address_of
 
 from rillet.console import clients as room
 from rillet.console.clients import ClientsSubject, Watch, clients, hidden, seen
-from rillet.console.connection import Link, command
+from rillet.console.connection import Link
 from rillet.console.pages import ClientsPage
 from rillet.console.poller import Poller
 from rillet.console.render import environment
-
-
-@pytest.fixture(params=["rillet", "redis7", "valkey"])
-def client(request, running):
-    server = running(request.param)
-    with redis.Redis(port=server.port, client_name="test") as connected:
-        connected.flushall()
-        yield connected
 
 
 async def until(condition):
@@ -111,8 +104,7 @@ async def test_clients_of_a_user_with_a_hostile_name_are_listed(client, link):
     name = "a\u2028id=x".encode()
     client.execute_command("ACL", "SETUSER", name, "on", "nopass", "+@all")
     try:
-        port = client.connection_pool.connection_kwargs["port"]
-        with redis.Redis(port=port, client_name="hostile") as hostile:
+        with redis.Redis.from_url(address_of(client), client_name="hostile") as hostile:
             hostile.execute_command("AUTH", name, "any")
             found = await ClientsSubject().read(link)
             assert [one.user for one in found.clients if one.name == "hostile"] == ["a\ufffdid=x"]
@@ -121,8 +113,7 @@ async def test_clients_of_a_user_with_a_hostile_name_are_listed(client, link):
 
 
 async def test_clients_that_wait_come_first_with_their_command(client, link):
-    port = client.connection_pool.connection_kwargs["port"]
-    async with redis.asyncio.Redis(port=port, client_name="worker") as worker:
+    async with redis.asyncio.from_url(address_of(client), client_name="worker") as worker:
         waiting = asyncio.ensure_future(worker.blpop(["jobs"], timeout=60))
         found = await ClientsSubject().read(link)
         while not found.clients[0].blocked:
@@ -179,8 +170,7 @@ async def test_more_clients_than_a_server_lists_in_a_moment_are_counted_and_not_
 
 async def test_a_refused_list_of_clients_is_said_to_be_refused(client, monkeypatch):
     client.acl_setuser("mute", enabled=True, nopass=True, keys="*", commands=["+@all", "-client|list"])
-    port = client.connection_pool.connection_kwargs["port"]
-    async with Link(f"redis://mute:x@127.0.0.1:{port}") as mute:
+    async with Link(address_of(client).replace("//", "//mute:x@")) as mute:
         page = await table_of_clients(mute)
     client.acl_deluser("mute")
     assert "The server refused" in page
@@ -299,9 +289,3 @@ async def test_a_watch_says_why_it_could_not_begin():
         await watch.start(nowhere)
         await until(lambda: not watch.on)
         assert "lost" in watch.why
-
-
-async def test_a_read_only_link_reads_clients_and_keys(link):
-    assert link.read_only
-    assert (await ClientsSubject().read(link)).refused == ""
-    assert await link.send([command("TYPE", "nothing")]) == [b"none"]

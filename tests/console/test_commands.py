@@ -10,15 +10,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from support.programs.console import ConsoleProcess
+from support.programs.console import ConsoleProcess, address_of, deliver
 
 from rillet.console import top
 from rillet.console.connection import Link
 from rillet.console.poller import Poller
-
-
-def address_of(client):
-    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
 
 
 def test_what_the_page_types_starts_a_console(running, tmp_path):
@@ -58,18 +54,7 @@ def test_dev_starts_a_server_and_a_console_that_may_change_it(tmp_path, monkeypa
         redis.Redis(port=port, retry=None).ping()
 
 
-def test_dev_keeps_the_data_where_it_is_asked_to(tmp_path):
-    folder = str(tmp_path / "data")
-    for expected in (0, 1):
-        with ConsoleProcess("", "--port", "0", "--persist", folder, verb="dev") as console:
-            port = int(re.search(r"Server: redis://127.0.0.1:(\d+)", "".join(console.lines))[1])
-            with redis.Redis(port=port) as client:
-                assert client.xlen("orders") == expected
-                client.xadd("orders", {"item": "cup"})
-            console.stop()
-
-
-def test_dev_shows_the_life_of_a_message_after_a_restart(tmp_path):
+def test_dev_keeps_the_data_and_the_life_of_a_message_where_it_is_asked_to(tmp_path):
     folder = str(tmp_path / "data")
     for number in (0, 1):
         with ConsoleProcess("", "--port", "0", "--persist", folder, verb="dev") as console:
@@ -80,7 +65,7 @@ def test_dev_shows_the_life_of_a_message_after_a_restart(tmp_path):
                     entry = client.xadd("orders", {"item": "cup"}).decode()
                     client.xreadgroup("billing", "Bob", {"orders": ">"})
                 else:
-                    client.xack("orders", "billing", entry)
+                    assert client.xack("orders", "billing", entry) == 1
             page = console.ask(f"/message?key=orders&id={entry}").text
             console.stop()
     life = re.findall(r"<strong>([^<]+)</strong>", page[page.index('class="timeline"') :])
@@ -91,20 +76,13 @@ def test_dev_shows_the_life_of_a_message_after_a_restart(tmp_path):
 
 def test_top_prints_streams_in_trouble_first(client, capsys):
     client.xadd("quiet", {"a": 1})
-    client.xadd("orders", {"item": "cup"}, "1-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"})
+    deliver(client)
     for _ in range(5):
         client.xclaim("orders", "billing", "Bob", 0, ["1-0"])
     assert top.main([address_of(client), "--once"]) == 0
     shown = capsys.readouterr().out
     assert shown.index("orders") < shown.index("billing") < shown.index("quiet")
     assert "▲ 6x" in shown
-
-
-def test_top_says_when_the_server_cannot_be_reached(capsys):
-    assert top.main(["redis://127.0.0.1:1", "--once"]) == 1
-    assert "redis://127.0.0.1:1 cannot be read: " in capsys.readouterr().err
 
 
 async def shown_of(client, view):
@@ -130,9 +108,7 @@ async def test_the_table_of_top_is_as_long_as_the_terminal(client):
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 40, 20])
 async def test_numbers_stay_whole_at_any_width_and_names_get_shorter(client, width):
     name = "orders:of:a:very:long:tenant:name:" + "x" * 60 + ":end"
-    client.xadd(name, {"a": 1}, "1-0")
-    client.xgroup_create(name, "billing", "0")
-    client.xreadgroup("billing", "Bob", {name: ">"})
+    deliver(client, key=name)
     client.xclaim(name, "billing", "Bob", 0, ["1-0"], idle=36_000_000, retrycount=1234567)
     shown = await shown_of(client, top.View(width=width))
     assert "10 h" in shown

@@ -5,6 +5,7 @@ import random
 import pytest
 import redis
 from support import servers
+from support.programs.console import deliver
 
 import rillet
 from rillet.console import api, top
@@ -17,12 +18,9 @@ from rillet.console.render import environment
 from rillet.testing import Server
 
 
-@pytest.fixture(params=["rillet", "redis810", "redis7", "valkey"])
-def client(request, running):
-    """As that of all tests of the console, and Redis 8.10, which has ACKED."""
-    with redis.Redis(port=running(request.param).port) as connected:
-        connected.flushall()
-        yield connected
+@pytest.fixture(params=["rillet", "redis810", "redis7", "valkey"])  # Redis 8.10 has ACKED
+def kind(request):
+    return request.param
 
 
 async def found(link):
@@ -82,14 +80,11 @@ async def test_trimming_it_takes_all_that_is_done_before_the_first_entry_that_a_
 
 def leave_the_first_pending(client):
     """Of 300 entries 200 are delivered, and all but the first of these are acknowledged."""
-    for number in range(1, 301):
-        client.xadd("orders", {"n": number}, f"{number}-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=200)
+    deliver(client, 300, count=200)
     client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 201)))
 
 
-@pytest.mark.parametrize("client", ["rillet", "redis810"], indirect=True)
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
 async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has_acked(client, link):
     """One poisonous message at the beginning keeps XTRIM MINID alone from trimming anything."""
     leave_the_first_pending(client)
@@ -109,7 +104,7 @@ async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has
     assert (await found(link))[0] is None
 
 
-@pytest.mark.parametrize("client", ["redis7", "valkey"], indirect=True)
+@pytest.mark.parametrize("kind", ["redis7", "valkey"])
 async def test_what_a_pending_entry_keeps_is_said_where_the_server_has_no_acked(client, link):
     """The first page of the stream says which message it is, and that it has to go first."""
     leave_the_first_pending(client)
@@ -151,9 +146,7 @@ async def test_consumers_that_are_dead_and_hold_nothing_are_named():
         servers.start_server("rillet", "--enable-debug-command", "local") as server,
         redis.Redis(port=server.port) as client,
     ):
-        client.xadd("orders", {"n": 1}, "1-0")
-        client.xgroup_create("orders", "billing", "0")
-        client.xreadgroup("billing", "Bob", {"orders": ">"})
+        deliver(client)
         client.xgroup_createconsumer("orders", "billing", "Alice")
         client.execute_command("DEBUG", "CLOCK", "ADVANCE", 90_000_000)
         client.xgroup_createconsumer("orders", "billing", "Carol")

@@ -1,6 +1,7 @@
 """Keys of all types: samples that say so, and the beginning of each value."""
 
 import pytest
+from support.programs.console import address_of
 
 from rillet.console import keys as room
 from rillet.console.connection import Link
@@ -57,9 +58,8 @@ async def test_many_keys_are_a_sample_that_goes_on(client, link):
 async def test_keys_that_leave_while_they_are_looked_at_or_may_not_be_are_left_out(client, link):
     client.mset({"base:1": "a", "base:2": "b", "other": "c"})
     client.execute_command("ACL", "SETUSER", "narrow", "on", "nopass", "~base*", "+@all")
-    port = client.connection_pool.connection_kwargs["port"]
     try:
-        async with Link(f"redis://narrow:any@127.0.0.1:{port}") as narrow:
+        async with Link(address_of(client).replace("//", "//narrow:any@")) as narrow:
             found = await KeysSubject().read(narrow)
             assert [row.key for row in found.rows] == [b"base:1", b"base:2"]
             assert dict(found.types) == {"string": 2}

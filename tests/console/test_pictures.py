@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 from playwright.sync_api import expect
-from support.programs.console import WIDTH, Watched
+from support.programs.console import WIDTH
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -32,10 +32,8 @@ def day(consoles):
     with redis.Redis(port=server.port, client_name="shop") as client:
         client.flushall()
         client.execute_command("DEBUG", "CLOCK", "RESET")
-        csrf = console.ask("/act/record").text.partition('name="csrf" value="')[2].partition('"')[0]
-        assert (
-            console.ask("/act/record", {"csrf": csrf, "shown": "DEBUG RECORD START LAST 10000"}).status == 303
-        )
+        form = console.ask("/act/record").fields("csrf", "shown")
+        assert console.ask("/act/record", form).status == 303
         for number in range(60):
             client.xadd("orders", {"order": 7_300 + number, "item": ("teapot", "cup", "sugar")[number % 3], "data": '{"amount": 2, "gift": false, "to": {"city": "Turku"}}'})  # fmt: skip
             client.xadd("payments", {"order": 7_300 + number, "amount": 18})
@@ -59,11 +57,10 @@ def day(consoles):
         client.execute_command("DEBUG", "CLOCK", "RESET")
 
 
-def test_pictures_of_the_overview_a_group_and_a_message(day, browser, tmp_path):
+def test_pictures_of_the_overview_a_group_and_a_message(day, opened, tmp_path):
     console, entry = day
     folder = FOLDER if os.environ.get("RILLET_PICTURES") else tmp_path
-    watched = Watched(browser, console)
-    page = watched.page
+    page = opened(console)
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     pages = {
         "overview": ("/", "orders"),
@@ -76,8 +73,6 @@ def test_pictures_of_the_overview_a_group_and_a_message(day, browser, tmp_path):
         expect(page.locator(".chart canvas")).to_have_count(1 if name == "group" else 0)
         page.screenshot(path=folder / f"{name}.png")
         assert size_of(folder / f"{name}.png") == size_of(FOLDER / f"{name}.png") == (WIDTH, HEIGHT)
-    watched.check()
-    watched.close()
 
 
 def size_of(picture):

@@ -2,7 +2,6 @@
 
 import asyncio
 import html
-import re
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import time
 
 import pytest
 import redis
-from support.programs.console import ConsoleProcess
+from support.programs.console import ConsoleProcess, address_of, deliver
 
 import rillet.testing
 from rillet.console.actions import ACTIONS, Progress, plan, run
@@ -22,14 +21,8 @@ from rillet.testing import every_fault
 
 
 @pytest.fixture(params=["rillet", "redis7", "redis810", "valkey"])
-def client(request, running):
-    with redis.Redis(port=running(request.param).port) as connected:
-        connected.flushall()
-        yield connected
-
-
-def address_of(client):
-    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+def kind(request):
+    return request.param
 
 
 def letters(client, count=3, stream="orders"):
@@ -280,9 +273,7 @@ async def test_an_edited_message_is_sent_once(client, link):
     ],
 )
 async def test_a_user_who_may_not_take_a_message_away_adds_none(client, name, denied, typed):
-    client.xadd("orders", {"n": 1}, "1-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"})
+    deliver(client)
     client.xadd("dead", {"n": 2, "origin-stream": "orders"}, "1-0")
     client.execute_command("ACL", "SETUSER", "halfway", "on", ">secret", "~*", "+@all", f"-{denied}")
     try:
@@ -314,23 +305,14 @@ def test_a_message_is_in_one_place_whatever_is_lost_on_the_way(name):
             "redrive chosen": {"id": first},
             "resend": {"id": first, "to": "orders", "fields": "n 1"},
         }[name]
-        good = asyncio.run(act(server, typed))
-        there = [int(entry.fields["n"]) for entry in server.stream("orders").entries]
-        here = [int(entry.fields["n"]) for entry in server.stream("dead").entries]
-        assert sorted(there + here) == [1, 2, 3]
-        if good:
-            assert there == ([1, 2, 3] if name == "redrive" else [1])
-        asyncio.run(act(server, typed))
-        there = [int(entry.fields["n"]) for entry in server.stream("orders").entries]
-        here = [int(entry.fields["n"]) for entry in server.stream("dead").entries]
-        assert sorted(there + here) == [1, 2, 3]
-        assert there == ([1, 2, 3] if name == "redrive" else [1])
+        for again in (False, True):
+            good = asyncio.run(act(server, typed))
+            there, here = numbers(client, "orders"), numbers(client, "dead")
+            assert sorted(there + here) == [1, 2, 3]
+            if good or again:
+                assert there == ([1, 2, 3] if name == "redrive" else [1])
 
     every_fault("EVAL")(story)()
-
-
-def field_of(page, name):
-    return html.unescape(re.search(f'name="{name}" value="([^"]*)"', page)[1])
 
 
 def test_pages_of_dead_letters_lead_to_forms_that_send_them_back(rillet_process):
@@ -346,17 +328,15 @@ def test_pages_of_dead_letters_lead_to_forms_that_send_them_back(rillet_process)
             assert 'form="back"' not in console.ask("/stream?key=orders").text
             message = console.ask(f"/message?key=dead&id={last}").text
             assert f"/act/redrive?key=dead&amp;id={last}" in message
-            form = console.ask(f"/act/resend?key=dead&id={last}").text
-            assert "<script>alert" not in form
-            assert html.escape(evil) in form.replace("&#34;", "&quot;")
-            posted = {name: field_of(form, name) for name in ("csrf", "shown", "key", "id", "to", "fields")}
-            done = console.ask("/act/resend", posted)
+            form = console.ask(f"/act/resend?key=dead&id={last}")
+            assert "<script>alert" not in form.text
+            assert html.escape(evil) in form.text.replace("&#34;", "&quot;")
+            done = console.ask("/act/resend", form.fields("csrf", "shown", "key", "id", "to", "fields"))
             assert done.status == 303
             assert "sent to orders" in console.ask(done.headers["location"]).text
-            form = console.ask("/act/redrive?key=dead&all=1&field=n&contains=2").text
+            form = console.ask("/act/redrive?key=dead&all=1&field=n&contains=2")
             names = ("csrf", "shown", "key", "all", "field", "contains", "origin", "leave")
-            posted = {name: field_of(form.partition("<h2>What is sent")[2], name) for name in names}
-            done = console.ask("/act/redrive", posted)
+            done = console.ask("/act/redrive", form.fields(*names))
             assert "1 sent back to orders" in console.ask(done.headers["location"]).text
         assert client.xrange("orders")[0][1] == {b"note": evil.encode()}
         assert numbers(client, "dead") == [1, 3]

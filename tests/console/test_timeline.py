@@ -1,6 +1,7 @@
 """The timeline of a message, from a recording that the console begins on a Rillet, or from its append-only file."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 import redis
@@ -316,25 +317,28 @@ async def test_the_console_itself_is_in_no_recording_and_hit_by_no_fault(client,
     assert {row[5] for row in reply[2]} <= {b"shop"}
 
 
-async def test_a_client_that_waits_is_known_with_its_command(client, server, link):
-    async with redis.asyncio.Redis(port=server.port) as worker:
-        waiting = asyncio.ensure_future(worker.xread({"orders": "$"}, block=60_000))
+@asynccontextmanager
+async def waiting(link, *words):
+    """A client that waits in a command, as the recording knows; at the end its reply has come."""
+    async with redis.asyncio.from_url(link.shown) as worker:
+        reply = asyncio.ensure_future(worker.execute_command(*words))
         async with asyncio.timeout(60):
             while not waits(link):
                 await TapeSubject().read(link)
+        yield
+        await reply
+    await TapeSubject().read(link)
+    assert waits(link) == {}
+
+
+async def test_a_client_that_waits_is_known_with_its_command(client, link):
+    async with waiting(link, "XREAD", "BLOCK", 60_000, "STREAMS", "orders", "$"):
         assert next(iter(waits(link).values()))[0] == b"XREAD"
         client.xadd("orders", {"a": 1})
-        await waiting
-        await TapeSubject().read(link)
-        assert waits(link) == {}
 
 
-async def test_what_was_read_is_not_read_again_while_a_client_waits(client, server, link):
-    async with redis.asyncio.Redis(port=server.port) as worker:
-        waiting = asyncio.ensure_future(worker.xread({"orders": "$"}, block=60_000))
-        async with asyncio.timeout(60):
-            while not waits(link):
-                await TapeSubject().read(link)
+async def test_what_was_read_is_not_read_again_while_a_client_waits(client, link):
+    async with waiting(link, "XREAD", "BLOCK", 60_000, "STREAMS", "orders", "$"):
         for number in range(1, 101):
             client.xadd("others", {"a": 1}, f"{number}-0")
         await TapeSubject().read(link)
@@ -350,22 +354,14 @@ async def test_what_was_read_is_not_read_again_while_a_client_waits(client, serv
         await TapeSubject().read(link)
         assert read == [b"XREAD"]
         client.xadd("orders", {"a": 1})
-        await waiting
-        await TapeSubject().read(link)
-        assert read == [b"XREAD", b"XREAD", b"XADD"]
-        assert waits(link) == {}
+    assert read == [b"XREAD", b"XREAD", b"XADD"]
 
 
-async def test_a_reader_that_was_blocked_gets_the_message_after_it_was_added(client, server, link):
+async def test_a_reader_that_was_blocked_gets_the_message_after_it_was_added(client, link):
     client.xgroup_create("orders", "g", "0", mkstream=True)
     client.execute_command("DEBUG", "CLOCK", "FREEZE")  # all within one millisecond
-    async with redis.asyncio.Redis(port=server.port) as worker:
-        waiting = asyncio.ensure_future(worker.xreadgroup("g", "Bob", {"orders": ">"}, block=60_000))
-        async with asyncio.timeout(60):
-            while not waits(link):
-                await TapeSubject().read(link)
+    async with waiting(link, "XREADGROUP", "GROUP", "g", "Bob", "BLOCK", 60_000, "STREAMS", "orders", ">"):
         client.xadd("orders", {"a": 1}, "1-0")
-        await waiting
     client.execute_command("DEBUG", "CLOCK", "RESET")
     assert [one.what for one in await life(link)] == ["added", "delivered"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 from support import servers
-from support.programs.console import ConsoleProcess
+from support.programs.console import ConsoleProcess, address_of, deliver
 from support.tls import flags, make_certificates
 from support.until import until
 
@@ -143,10 +143,8 @@ def as_user(client):
         client.execute_command(*line.split())
         name = line.split()[2]
         names.append(name)
-        client.xadd("orders", {"item": "cup"}, "1-0")
-        client.xgroup_create("orders", "billing", "0")
-        client.xreadgroup("billing", "Bob", {"orders": ">"})
-        return f"redis://{name}:secret@127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+        deliver(client)
+        return address_of(client).replace("//", f"//{name}:secret@")
 
     names = []
     yield made

@@ -1,7 +1,9 @@
 """A console as a user starts it, and the browser that looks at it."""
 
+import html
 import http.client
 import os
+import re
 import shutil
 import signal
 import threading
@@ -43,6 +45,13 @@ class Answer:
     status: int
     headers: dict[str, str]
     text: str
+
+    def field(self, name: str) -> str:
+        """Return the value of a form's field, of several that in the last form: the command that is sent."""
+        return html.unescape(re.findall(rf'name="{name}" value="([^"]*)"', self.text)[-1])
+
+    def fields(self, *names: str) -> dict[str, str]:
+        return {name: self.field(name) for name in names}
 
 
 class ConsoleProcess:
@@ -164,6 +173,18 @@ class Watched:
 
     def close(self):
         self.context.close()
+
+
+def address_of(client):
+    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+
+
+def deliver(client, entries=1, key="orders", count=None):
+    """Add entries 1-0, 2-0 … and deliver them, or the first few, to Bob of the group billing."""
+    for number in range(1, entries + 1):
+        client.xadd(key, {"n": number}, f"{number}-0")
+    client.xgroup_create(key, "billing", "0")
+    client.xreadgroup("billing", "Bob", {key: ">"}, count=count)
 
 
 def scene(client, entries=12):
