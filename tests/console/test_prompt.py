@@ -215,22 +215,9 @@ async def test_read_only_refuses_every_command_that_the_server_flags_as_writing(
                 name
             )
     assert {"GET", "XINFO STREAM", "PING", "INFO"} <= set(sent)
-    assert not {
-        "SET",
-        "EVAL",
-        "EVAL_RO",
-        "EVALSHA_RO",
-        "FCALL",
-        "FCALL_RO",
-        "XREADGROUP",
-        "XGROUP CREATE",
-        "SHUTDOWN",
-        "CONFIG SET",
-        "DEBUG",
-    } & set(sent)
-    assert not {"SCRIPT FLUSH", "CLIENT KILL", "CLIENT PAUSE", "PUBLISH", "SORT", "GETEX", "SWAPDB"} & set(
-        sent
-    )
+    refused = "SET EVAL EVAL_RO EVALSHA_RO FCALL FCALL_RO XREADGROUP SHUTDOWN DEBUG PUBLISH SORT GETEX SWAPDB".split()
+    refused += ["XGROUP CREATE", "CONFIG SET", "SCRIPT FLUSH", "CLIENT KILL", "CLIENT PAUSE"]
+    assert not {*refused} & {*sent}
     assert client.get("a") == b"1"
 
 
