@@ -9,20 +9,7 @@ from rillet.pipeline.source.entry_batches import default_schema
 from rillet.testing import every_fault
 
 SCHEMA = default_schema("", group_columns())
-SENT = (
-    "XGROUP",
-    "XINFO",
-    "XREADGROUP",
-    "XPENDING",
-    "XCLAIM",
-    "XRANGE",
-    "XADD",
-    "XACK",
-    "TYPE",
-    "WATCH",
-    "MULTI",
-    "EXEC",
-)
+SENT = "XGROUP XINFO XREADGROUP XPENDING XCLAIM XRANGE XADD XACK TYPE WATCH MULTI EXEC".split()
 # A consumer that is gone holds two of seven entries, one of which has had three deliveries.
 SETUP = """
     redis.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")

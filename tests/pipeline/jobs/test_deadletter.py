@@ -133,19 +133,8 @@ def still_pending(connection):
 def test_pending_entries_of_any_consumer_are_moved_together_with_their_acknowledgement(
     connection, pending, capsys
 ):
-    words = (
-        "move",
-        "dead",
-        "1-0",
-        "4-0",
-        "--stream",
-        "orders",
-        "--group",
-        "billing",
-        "--because",
-        "no such customer",
-    )
-    assert run(connection, *words) == 0
+    words = "move dead 1-0 4-0 --stream orders --group billing --because".split()
+    assert run(connection, *words, "no such customer") == 0
     assert capsys.readouterr().out.startswith(
         "2 entries were moved to dead\nacknowledged in group billing; a query"
     )

@@ -25,15 +25,8 @@ numbers = st.builds(
         digits,
         st.sampled_from(
             [
-                "",
-                "",
-                ".",
-                ".5",
-                ".125",
-                ".97799",
-                ".5000000000000000000",
-                ".995",
-                ".000000000000000000000001",
+                *("", ""),
+                *". .5 .125 .97799 .5000000000000000000 .995 .000000000000000000000001".split(),
                 ".1234567890123456789012345678901234567890",
             ]
         ),
@@ -43,28 +36,7 @@ numbers = st.builds(
     ),
 )
 words = st.sampled_from(
-    [
-        "",
-        " ",
-        ".",
-        "+",
-        "-",
-        "NaN",
-        "nan",
-        "-NaN",
-        "-nan",
-        "Infinity",
-        "-infinity",
-        "inf",
-        "0x1p3",
-        "true",
-        "FALSE",
-        "t",
-        "n",
-        "yes",
-        "on",
-        " Y ",
-    ]
+    ["", " ", *". + - NaN nan -NaN -nan Infinity -infinity inf 0x1p3 true FALSE t n yes on".split(), " Y "]
 )
 
 
