@@ -32,9 +32,7 @@ def each_break(faults, *, after):
 def test_a_query_that_takes_over_reads_each_entry_once(rillet_process, faults, after):
     for arm in each_break(faults, after=after):
         with Scene(rillet_process, maxRowsPerTrigger=3, claimMinIdleMs=0) as scene:
-            scene.create()
-            added = scene.add(7)
-            scene.other_reads(2)
+            added = scene.add(7, held=2)
             arm()
             scene.engine.finish()
             assert sorted(scene.read) == sorted(added)
@@ -45,7 +43,6 @@ def test_a_query_that_takes_over_reads_each_entry_once(rillet_process, faults, a
 def test_a_batch_that_runs_again_divides_and_gives_up_its_poison(rillet_process, faults, after):
     for arm in each_break(faults, after=after):
         with Scene(rillet_process, maxDeliveries=2) as scene:
-            scene.given["deadLetterStream"] = scene.dead
             added = scene.add(3)
             for stop_before in ("write", "write"):
                 with pytest.raises(Crash):

@@ -17,9 +17,7 @@ EVERYTHING = ReadAllAvailable()
 
 def test_idle_entries_of_others_are_claimed(server):
     with Scene(server, claimMinIdleMs=0) as scene:
-        scene.create()
-        added = scene.add(5)
-        assert scene.other_reads(2) == added[:2]
+        added = scene.add(5, held=2)
         scene.engine.finish()
         assert sorted(scene.read) == added
         found = {row["id"]: (row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]}
@@ -31,9 +29,7 @@ def test_idle_entries_of_others_are_claimed(server):
 
 def test_entries_that_others_have_had_for_a_short_time_stay_with_them(server):
     with Scene(server, claimMinIdleMs=60_000) as scene:
-        scene.create()
-        added = scene.add(5)
-        scene.other_reads(2)
+        added = scene.add(5, held=2)
         scene.engine.finish()
         assert scene.read == added[2:]
         assert scene.pending() == 2
@@ -41,9 +37,7 @@ def test_entries_that_others_have_had_for_a_short_time_stay_with_them(server):
 
 def test_without_claiming_others_keep_what_they_have(server):
     with Scene(server) as scene:
-        scene.create()
-        added = scene.add(5)
-        scene.other_reads(2)
+        added = scene.add(5, held=2)
         scene.engine.finish()
         assert scene.read == added[2:]
 
@@ -60,9 +54,7 @@ def test_other_consumers_of_the_group_get_the_rest(server):
 
 def test_claims_keep_within_the_limit_and_go_on(server):
     with Scene(server, claimMinIdleMs=0, maxRowsPerTrigger=4) as scene:
-        scene.create()
-        added = scene.add(10)
-        scene.other_reads(10)
+        added = scene.add(10, held=10)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
         assert sorted(scene.read) == added
@@ -71,9 +63,7 @@ def test_claims_keep_within_the_limit_and_go_on(server):
 
 def test_claimed_entries_count_as_bytes_too(server):
     with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, fetchSize=5) as scene:
-        scene.create()
-        added = scene.add_long(25)
-        scene.other_reads(15)
+        added = scene.add_long(25, held=15)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [10, 10, 5]
         found = [(row["id"], row["delivery_count"]) for rows in scene.rows.values() for row in rows]
@@ -83,18 +73,14 @@ def test_claimed_entries_count_as_bytes_too(server):
 
 def test_a_claimed_entry_beyond_the_limit_is_a_batch_of_its_own(server):
     with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=100, fetchSize=1) as scene:
-        scene.create()
-        added = scene.add_long(3)
-        scene.other_reads(2)
+        added = scene.add_long(3, held=2)
         scene.engine.finish()
         assert [[row["id"] for row in rows] for rows in scene.rows.values()] == [[each] for each in added]
 
 
 def test_what_is_deleted_of_claimed_entries_is_noticed_with_a_limit_of_bytes(server):
     with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, failOnDataLoss="false") as scene:
-        scene.create()
-        added = scene.add(3)
-        scene.other_reads(3)
+        added = scene.add(3, held=3)
         scene.call("XDEL", scene.stream, added[1])
         _, _, offset = scene.planned()
         assert (offset["gone"], offset["rows"]) == (1, 2)
@@ -102,9 +88,7 @@ def test_what_is_deleted_of_claimed_entries_is_noticed_with_a_limit_of_bytes(ser
 
 def test_what_died_with_a_driver_comes_back_whole_and_leaves_no_room_for_more(server):
     with Scene(server, maxBytesPerTrigger=5000, fetchSize=10) as scene:
-        scene.create()
-        added = scene.add_long(25)
-        scene.other_reads(15, consumer="me")
+        added = scene.add_long(25, held=15, by="me")
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [15, 10]
         assert scene.read == added
@@ -112,9 +96,7 @@ def test_what_died_with_a_driver_comes_back_whole_and_leaves_no_room_for_more(se
 
 def test_entries_that_others_gave_back_are_claimed_at_once(running):
     with Scene(running("rillet"), claimMinIdleMs=60_000) as scene:
-        scene.create()
-        added = scene.add(2)
-        scene.other_reads(2)
+        added = scene.add(2, held=2)
         scene.call("XNACK", scene.stream, "g", "FAIL", "IDS", 1, added[0])
         scene.call("XNACK", scene.stream, "g", "FATAL", "IDS", 1, added[1])
         scene.engine.finish()
@@ -128,10 +110,7 @@ def test_entries_that_others_gave_back_are_claimed_at_once(running):
 
 def test_an_entry_delivered_too_often_becomes_a_dead_letter(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=2) as scene:
-        scene.given["deadLetterStream"] = scene.dead
-        scene.create()
-        poison, healthy = scene.add(2)
-        scene.other_reads(1)
+        poison, healthy = scene.add(2, held=1)
         scene.call("XCLAIM", scene.stream, "g", "third", 0, poison)
         scene.engine.finish()
         assert scene.read == [healthy]
@@ -147,10 +126,7 @@ def test_an_entry_delivered_too_often_becomes_a_dead_letter(server):
 
 def test_an_entry_is_delivered_as_often_as_allowed(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=2) as scene:
-        scene.given["deadLetterStream"] = scene.dead
-        scene.create()
-        (added,) = scene.add(1)
-        scene.other_reads(1)
+        (added,) = scene.add(1, held=1)
         scene.engine.finish()
         assert scene.read == [added]
         assert scene.dead_letters() == []
@@ -158,12 +134,9 @@ def test_an_entry_is_delivered_as_often_as_allowed(server):
 
 def test_a_dead_letter_names_a_stream_that_is_no_utf8_by_its_bytes(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
-        scene.given["deadLetterStream"] = scene.dead
         scene.stream += "\udcff"
         scene.given["streams"] = json.dumps([scene.stream])
-        scene.create()
-        scene.add(1)
-        scene.other_reads(1)
+        scene.add(1, held=1)
         scene.engine.finish()
         [[_, words]] = scene.call("XRANGE", scene.dead, "-", "+")
         assert words[1] == scene.stream.encode(errors="surrogateescape")
@@ -172,21 +145,15 @@ def test_a_dead_letter_names_a_stream_that_is_no_utf8_by_its_bytes(server):
 
 def test_dead_letters_are_counted_in_the_offset(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
-        scene.given["deadLetterStream"] = scene.dead
-        scene.create()
-        scene.add(3)
-        scene.other_reads(2)
+        scene.add(3, held=2)
         _, _, offset = scene.planned()
         assert (offset["dead"], offset["rows"]) == (2, 1)
 
 
 def test_a_dead_letter_stream_that_is_none_loses_nothing(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
-        scene.given["deadLetterStream"] = scene.dead
         scene.call("SET", scene.dead, "x")
-        scene.create()
-        scene.add(1)
-        scene.other_reads(1)
+        scene.add(1, held=1)
         with pytest.raises(ServerError, match=r"WRONGTYPE deadLetterStream .* is a string"):
             scene.engine.trigger()
         assert scene.pending() == 1
@@ -197,9 +164,7 @@ def test_a_dead_letter_stream_that_is_none_loses_nothing(server):
 
 def test_entries_deleted_while_pending_stop_a_query_once(server):
     with Scene(server, claimMinIdleMs=0) as scene:
-        scene.create()
-        added = scene.add(3)
-        scene.other_reads(2)
+        added = scene.add(3, held=2)
         scene.call("XDEL", scene.stream, added[0])
         with pytest.raises(DataLossError, match=f"1 entries .* {added[0]}"):
             scene.engine.trigger()
@@ -213,9 +178,7 @@ def test_a_loss_names_a_stream_that_is_no_utf8_readably(server):
     with Scene(server, claimMinIdleMs=0) as scene:
         scene.stream += "\udcff"
         scene.given["streams"] = json.dumps([scene.stream])
-        scene.create()
-        [added] = scene.add(1)
-        scene.other_reads(1)
+        [added] = scene.add(1, held=1)
         scene.call("XDEL", scene.stream, added)
         with pytest.raises(DataLossError) as loss:
             scene.engine.trigger()
@@ -224,9 +187,7 @@ def test_a_loss_names_a_stream_that_is_no_utf8_readably(server):
 
 def test_entries_deleted_while_pending_are_counted_if_that_is_no_failure(server):
     with Scene(server, claimMinIdleMs=0, failOnDataLoss="false") as scene:
-        scene.create()
-        added = scene.add(3)
-        scene.other_reads(2)
+        added = scene.add(3, held=2)
         scene.call("XDEL", scene.stream, added[0])
         _, _, offset = scene.planned()
         assert (offset["gone"], offset["rows"]) == (1, 2)
@@ -235,10 +196,7 @@ def test_entries_deleted_while_pending_are_counted_if_that_is_no_failure(server)
 @pytest.mark.parametrize("claimed", [False, True])
 def test_entries_trimmed_before_a_task_reads_them_are_missed(server, claimed):
     with Scene(server, claimMinIdleMs=0) as scene:
-        scene.create()
-        added = scene.add(4)
-        if claimed:
-            scene.other_reads(4)
+        added = scene.add(4, held=4 if claimed else 0)
         reader, start, end = scene.planned()
         scene.call("XTRIM", scene.stream, "MAXLEN", "=", 1)
         (part,) = reader.partitions(start, end)

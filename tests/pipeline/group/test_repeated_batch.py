@@ -30,7 +30,6 @@ class PoisonedScene(Scene):
 
     def __init__(self, server, **options):
         super().__init__(server, **options)
-        self.given |= {"deadLetterStream": self.dead} if "maxDeliveries" in options else {}
         self.poison: set[str] = set()
         self.failed: list[list[str]] = []
 
@@ -123,9 +122,7 @@ def test_poison_among_thousands_costs_the_others_few_deliveries(server):
 
 def test_claims_that_were_delivered_often_before_are_told_apart_too(server):
     with PoisonedScene(server, maxDeliveries=2, claimMinIdleMs=0) as scene:
-        scene.create()
-        added = scene.add(5)
-        scene.other_reads(5)
+        added = scene.add(5, held=5)
         scene.poison = {added[2]}
         starts = 1
         while not scene.start():

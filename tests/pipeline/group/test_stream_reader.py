@@ -206,9 +206,7 @@ def test_streams_whose_names_are_no_utf8_are_read_claimed_reported_and_acknowled
     with Scene(server, claimMinIdleMs=0) as scene:
         scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
         scene.stream += "\udcff"
-        scene.create()
-        added = scene.add(4)
-        scene.other_reads(2)
+        added = scene.add(4, held=2)
         scene.engine.trigger()
         assert scene.engine.reader.reportLatestOffset()["streams"][scene.stream]["pending"] == 4
         scene.engine.finish()
@@ -243,9 +241,7 @@ def test_partitions_share_the_entries(server):
 
 def test_a_task_that_runs_again_reads_the_same(server):
     with Scene(server, claimMinIdleMs=0) as scene:
-        scene.create()
-        scene.add(6)
-        scene.other_reads(3)
+        scene.add(6, held=3)
         reader, start, end = scene.planned()
         first, second = (
             [batch.to_pylist() for part in reader.partitions(start, end) for batch in reader.read(part)]
@@ -257,9 +253,7 @@ def test_a_task_that_runs_again_reads_the_same(server):
 
 def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
     with Scene(server, claimMinIdleMs=0) as scene:
-        scene.create()
-        added = scene.add(4)
-        scene.other_reads(2)
+        added = scene.add(4, held=2)
         reader, start, end = scene.planned()
         reader.stop()
         scene.add(3)
@@ -295,9 +289,7 @@ def test_an_offset_that_spark_never_used_is_gathered_again(server):
 
 def test_more_than_a_batch_may_have_died_with_a_driver(server):
     with Scene(server, maxRowsPerTrigger=4) as scene:
-        scene.create()
-        added = scene.add(10)
-        scene.other_reads(10, consumer="me")
+        added = scene.add(10, held=10, by="me")
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
         assert scene.read == added

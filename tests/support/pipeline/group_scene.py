@@ -1,6 +1,7 @@
 """A stream, its group and who reads it: what tests of group mode are made of."""
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, Self
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -29,6 +30,8 @@ class Scene:
             "startingOffsets": "earliest",
             "retryIntervalMs": 1,
         } | options
+        if "maxDeliveries" in options:
+            self.given["deadLetterStream"] = self.dead
         self.rows: dict[int, list[dict[str, Any]]] = {}
         self._readers: list[GroupStreamReader] = []
         self.engine = Engine(self.reader, self.keep)
@@ -63,11 +66,19 @@ class Scene:
         assert reply.kind != "-", f"{words}: {reply.value!r}"
         return reply.plain()
 
-    def add(self, count: int = 1) -> list[str]:
-        return [self.call("XADD", self.stream, "*", "n", number).decode() for number in range(count)]
+    def add(self, count: int, held: int = 0, by: str = "other") -> list[str]:
+        """Add entries, the first of which another consumer reads and holds, in a group that it makes."""
+        return self._add(range(count), held, by)
 
-    def add_long(self, count: int, size: int = 499) -> list[str]:
-        return [self.call("XADD", self.stream, "*", "n", "x" * size).decode() for _ in range(count)]
+    def add_long(self, count: int, held: int = 0, by: str = "other") -> list[str]:
+        return self._add(["x" * 499] * count, held, by)
+
+    def _add(self, values: Iterable[object], held: int, by: str) -> list[str]:
+        added = [self.call("XADD", self.stream, "*", "n", value).decode() for value in values]
+        if held:
+            self.create()
+            assert self.other_reads(held, by) == added[:held]
+        return added
 
     def create(self) -> None:
         self.call("XGROUP", "CREATE", self.stream, "g", "0", "MKSTREAM")
