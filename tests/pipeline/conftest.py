@@ -10,6 +10,7 @@ from support.servers import KINDS
 from support.spark.forked_python import forked_python
 from support.spark.quick import JAVA, QUICK, quick_home
 
+import rillet.testing
 from rillet.pipeline import worker_python
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -84,6 +85,19 @@ def connection(server):
     with Connection(Endpoint(port=server.port)) as connection:
         connection.call("FLUSHALL")
         yield connection
+
+
+@pytest.fixture(scope="module")
+def shared_cluster():
+    with rillet.testing.Cluster(3, 1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster):
+    """A cluster of Rillet of three masters with a replica each, which is empty."""
+    shared_cluster.reset()
+    return shared_cluster
 
 
 @pytest.fixture

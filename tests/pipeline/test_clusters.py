@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from support.pipeline.cluster_pipeline import Pipeline
 from support.pipeline.micro_batches import Crash
 
-import rillet.testing
 from rillet.pipeline.cli.endpoint_arguments import add_endpoint_arguments, endpoint_options
 from rillet.pipeline.group.dead_letters import HEADER
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
@@ -29,18 +28,6 @@ from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 NAMES = [f"s{number}" for number in range(12)]
-
-
-@pytest.fixture(scope="module")
-def shared_cluster():
-    with rillet.testing.Cluster(3, 1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared_cluster):
-    shared_cluster.reset()
-    return shared_cluster
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.thorough import examples
 
-import rillet.testing
 from rillet.pipeline.redis.cluster import command_key, key_in_slot_of
 from rillet.pipeline.redis.connection import (
     Connection,
@@ -24,18 +23,6 @@ from rillet.pipeline.redis.shards import connect, scan
 from rillet.protocol.key_slots import key_slot
 
 NAMES = [f"s{number}" for number in range(12)]
-
-
-@pytest.fixture(scope="module")
-def _cluster():
-    with rillet.testing.Cluster(3, 1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(_cluster):
-    _cluster.reset()
-    return _cluster
 
 
 def endpoint(cluster, **given):
