@@ -37,24 +37,6 @@ def test_entries_are_read_once_and_acknowledged(server):
         assert row["fields"] == [{"name": "n", "value": b"0"}]
 
 
-def test_nothing_is_acknowledged_before_spark_has_committed_it(server):
-    with Scene(server) as scene:
-        scene.add(3)
-        assert scene.engine.trigger()
-        assert scene.pending() == 3
-        assert not scene.engine.trigger()
-        assert scene.pending() == 0
-
-
-def test_the_last_batch_is_acknowledged_at_the_next_start(server):
-    with Scene(server) as scene:
-        scene.add(3)
-        scene.engine.trigger()
-        scene.engine.restart()
-        assert not scene.engine.trigger()
-        assert scene.pending() == 0
-
-
 def test_a_group_that_is_created_late_reads_what_is_new(server):
     with Scene(server, startingOffsets="latest") as scene:
         scene.add(3)
@@ -64,27 +46,10 @@ def test_a_group_that_is_created_late_reads_what_is_new(server):
         assert scene.read == added
 
 
-def test_a_group_is_made_on_a_stream_that_is_not_there_yet(server):
-    with Scene(server) as scene:
-        assert not scene.engine.trigger()
-        added = scene.add(1)
-        scene.engine.finish()
-        assert scene.read == added
-
-
 def test_a_missing_group_is_an_error_when_it_is_not_to_be_created(server):
     with Scene(server, createGroup="false") as scene:
         scene.add(1)
         with pytest.raises(ServerError, match=r"NOGROUP.*Create it .XGROUP"):
-            scene.engine.trigger()
-
-
-def test_a_group_that_was_destroyed_is_an_error(server):
-    with Scene(server) as scene:
-        scene.add(1)
-        scene.engine.finish()
-        scene.call("XGROUP", "DESTROY", scene.stream, "g")
-        with pytest.raises(ServerError, match=r"NOGROUP.*It was there before"):
             scene.engine.trigger()
 
 
@@ -237,18 +202,6 @@ def test_partitions_share_the_entries(server):
 
 
 # Spark's ways
-
-
-def test_a_task_that_runs_again_reads_the_same(server):
-    with Scene(server, claimMinIdleMs=0) as scene:
-        scene.add(6, held=3)
-        reader, start, end = scene.planned()
-        first, second = (
-            [batch.to_pylist() for part in reader.partitions(start, end) for batch in reader.read(part)]
-            for _ in range(2)
-        )
-        assert first == second
-        assert sum(map(len, first)) == 6
 
 
 def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
