@@ -1,5 +1,7 @@
 """Running Rillet servers looked at from inside: wait for a state, reach into the thread, read the AOF."""
 
+import errno
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -43,6 +45,17 @@ class LiveServer(rillet.testing.Server):
 
         self.inside.loop.call_soon_threadsafe(call)
         return done.result(DEADLINE)
+
+    def break_disk(self, operation: str, number: int = errno.ENOSPC) -> Callable[[], None]:
+        """Let an operation on files fail; return what mends it."""
+        files = self.inside.persistence.files
+        real = getattr(files, operation)
+
+        def fail(*_: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        self.run_inside(lambda: setattr(files, operation, fail))
+        return lambda: self.run_inside(lambda: setattr(files, operation, real))
 
     def info(self, field: str) -> str:
         with self.wire() as wire:

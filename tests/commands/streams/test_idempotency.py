@@ -44,17 +44,6 @@ def propagated(client):
 # What is forgotten
 
 
-def test_an_iid_is_forgotten_by_the_age_of_its_entrys_id(client):
-    do(client, "XADD s * f v")
-    do(client, "XCFGSET s IDMP-DURATION 5")
-    first = add(client)
-    client.server.advance(4_999)
-    assert add(client) == first
-    client.server.advance(1)
-    assert add(client) != first
-    assert tracked(client) == [1, 1, 2, 1]
-
-
 def test_the_time_in_the_id_counts_not_that_of_adding(client):
     do(client, "XADD s 1700000060000-0 f v")
     first = add(client)  # 1700000060000-1

@@ -106,14 +106,6 @@ def test_a_key_that_changes_again_and_again_lists_each_of_its_watches_once(clien
     assert not client.db.untouched
 
 
-def test_keys_are_watched_once_however_often_they_are_named(client):
-    talk(client, "WATCH", "k", "k")
-    talk(client, "WATCH", "k", "l")
-    assert client.db.watched == {b"k": [1, 0, -1], b"l": [1, 0, -1]}
-    assert talk(client, "UNWATCH") == b"+OK\r\n"
-    assert client.db.watched == {}
-
-
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["watch", "unwatch", "modify", "exec", "leave"]), st.integers(0, 2), st.integers(0, 2)

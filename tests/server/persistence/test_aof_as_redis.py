@@ -100,6 +100,7 @@ def test_failed_rewrites_leave_incr_files_and_limit_automatic_ones(kind):
             wire.call("SET", f"during {number}", "v")
             until(lambda: end_rewrite(server, wire))
             assert folder_of(server) == listed("1.base.rdb", *incr)
+            assert server.log.count("Background AOF rewrite terminated by signal 9") == number
             seen = facts(wire)
             assert seen["aof_last_bgrewrite_status"] == "err"
             assert seen["aof_rewrites_consecutive_failures"] == str(number)

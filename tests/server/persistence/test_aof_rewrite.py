@@ -1,7 +1,7 @@
 """BGREWRITEAOF on a running server: no client waits, nothing is lost, a failure keeps the old files."""
 
+import errno
 import os
-import signal
 import threading
 
 import pytest
@@ -9,8 +9,6 @@ from support.aof import aof_files, read_commands
 from support.live import LiveServer, eventually
 from support.servers import start_server
 from support.until import until
-
-from rillet.testing import StartError
 
 STARTED = b"Background append only file rewriting started"
 SCHEDULED = b"Background append only file rewriting scheduled"
@@ -211,17 +209,11 @@ def test_a_snapshot_that_fails_leaves_the_old_files_and_later_ones_wait(server, 
 
 def test_a_disk_that_refuses_the_new_files_is_reported_immediately(server, wire):
     fill(wire)
-
-    def refuse(*arguments):
-        raise OSError(30, "Read-only file system")
-
-    files = server.inside.persistence.files
-    real = files.rename
-    server.run_inside(lambda: setattr(files, "rename", refuse))
+    mend = server.break_disk("rename", errno.EROFS)
     assert wire.call("BGREWRITEAOF").value == (
         b"ERR Can't execute an AOF background rewriting. Please check the server logs for more information."
     )
-    server.run_inside(lambda: setattr(files, "rename", real))
+    mend()
     assert wire.call("SET", "k", "w").value == b"OK"
     assert wire.call("BGREWRITEAOF").value == STARTED
 
@@ -323,23 +315,6 @@ def child_of(server) -> int:
 SLOW = ("--appendonly", "yes", "--rdb-key-save-delay", "60000000")
 
 
-def test_a_child_that_is_killed_costs_nothing(tmp_path):
-    with start_server("rillet", *SLOW, folder=tmp_path) as server:
-        with server.wire() as wire:
-            fill(wire)
-            assert wire.call("BGREWRITEAOF").value == STARTED
-            os.kill(child_of(server), signal.SIGKILL)
-            wait(wire)
-            assert info(wire)["aof_last_bgrewrite_status"] == "err"
-            wire.call("SET", "k", "after")
-            assert "Background AOF rewrite terminated by signal 9" in server.log
-        assert not [name for name in names(tmp_path) if name.startswith("temp")]
-        server.restart()
-        with server.wire() as wire:
-            assert wire.call("GET", "k").value == b"after"
-            assert wire.call("XLEN", "s").plain() == 20
-
-
 def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -367,16 +342,6 @@ def test_a_server_that_ends_takes_its_child_along(tmp_path, how):
         assert not [name for name in names(tmp_path) if name.startswith("temp-rewriteaof")]
         with server.wire() as wire:
             assert wire.call("XLEN", "s").plain() == 20
-
-
-def test_a_manifest_without_its_base_is_no_start(tmp_path):
-    with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
-        fill(wire)
-        wire.call("BGREWRITEAOF")
-        wait(wire)
-    (tmp_path / "appendonlydir" / "appendonly.aof.2.base.rdb").unlink()
-    with pytest.raises(StartError, match="Unable to obtain the AOF file"):
-        LiveServer(dir=tmp_path, appendonly=True).start()
 
 
 def test_debug_loadaof_waits_for_the_files_that_a_rewrite_puts_in_place(server):

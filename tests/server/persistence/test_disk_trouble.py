@@ -16,13 +16,6 @@ from support.wire import ConnectionClosedError, Wire
 MISCONF = "MISCONF Errors writing to the AOF file: {}"
 
 
-def failing(number: int):
-    def fail(*arguments):
-        raise OSError(number, os.strerror(number))
-
-    return fail
-
-
 @pytest.fixture(params=[errno.ENOSPC, errno.EIO, errno.EROFS])
 def number(request) -> int:
     return request.param
@@ -32,9 +25,7 @@ def number(request) -> int:
 def test_writes_are_refused_in_redis_words_until_the_disk_works_again(number, operation):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
         wire.call("XADD", "s", "1-1", "a", "b")
-        files = server.inside.persistence.files
-        real = getattr(files, operation)
-        server.run_inside(lambda: setattr(files, operation, failing(number)))
+        mend = server.break_disk(operation, number)
         # The command that met the trouble was answered: it is in memory, and will be written.
         assert wire.call("XADD", "s", "2-1", "a", "b").value == b"2-1"
         refusal = MISCONF.format(os.strerror(number)).encode()
@@ -43,7 +34,7 @@ def test_writes_are_refused_in_redis_words_until_the_disk_works_again(number, op
         assert wire.call("XLEN", "s").plain() in {2, 3}
         assert wire.call("XRANGE", "s", "1", "1").plain() == [[b"1-1", [b"a", b"b"]]]
         assert server.info("aof_last_write_status") == "err"
-        server.run_inside(lambda: setattr(files, operation, real))
+        mend()
         eventually(lambda: wire.call("XADD", "s", "*", "a", "b").kind == "$")
         assert server.info("aof_last_write_status") == "ok"
         digest = wire.call("DEBUG", "DIGEST").value
@@ -52,35 +43,22 @@ def test_writes_are_refused_in_redis_words_until_the_disk_works_again(number, op
             assert again.call("DEBUG", "DIGEST").value == digest
 
 
-def test_recovery_needs_no_client(number):
+@pytest.mark.parametrize("operation", ["write", "fdatasync"])
+def test_recovery_needs_no_client(number, operation):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
-        files = server.inside.persistence.files
-        real = files.write
-        server.run_inside(lambda: setattr(files, "write", failing(number)))
+        mend = server.break_disk(operation, number)
         wire.call("SET", "k", "v")
         eventually(lambda: server.inside.disk_error is not None)
-        server.run_inside(lambda: setattr(files, "write", real))
+        mend()
         eventually(lambda: server.inside.disk_error is None)
         assert server.aof()[-1] == [b"SET", b"k", b"v"]
-
-
-def test_a_failing_fsync_is_healed_without_a_client_too(number):
-    with LiveServer(appendonly=True) as server, server.wire() as wire:
-        files = server.inside.persistence.files
-        real = files.fdatasync
-        server.run_inside(lambda: setattr(files, "fdatasync", failing(number)))
-        wire.call("SET", "k", "v")
-        eventually(lambda: server.inside.disk_error is not None)
-        server.run_inside(lambda: setattr(files, "fdatasync", real))
-        eventually(lambda: server.inside.disk_error is None)
 
 
 def test_a_transaction_with_a_write_is_refused_whole(number):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
         wire.call("MULTI")
         wire.call("SET", "k", "v")
-        files = server.inside.persistence.files
-        server.run_inside(lambda: setattr(files, "write", failing(number)))
+        server.break_disk("write", number)
         with server.wire() as other:
             other.call("SET", "x", "y")
             refusal = MISCONF.format(os.strerror(number)).encode()

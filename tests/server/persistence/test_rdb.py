@@ -23,10 +23,6 @@ def server():
         yield server
 
 
-def refuse(*_arguments):
-    raise OSError(28, "No space left on device")
-
-
 def files_of(server):
     return sorted(path.name for path in server.folder.iterdir() if path.suffix == ".rdb")
 
@@ -285,8 +281,7 @@ def test_flushall_stops_a_save_of_what_it_deletes(server, wire):
 def test_a_full_disk_is_reported_and_stops_writes_until_a_save_succeeds():
     with LiveServer(save="3600 1") as server, server.wire() as wire:
         wire.call("SET", "k", "v")
-        real = server.inside.persistence.files.write
-        server.run_inside(lambda: setattr(server.inside.persistence.files, "write", refuse))
+        mend = server.break_disk("write")
         wire.call("BGSAVE")
         eventually(lambda: server.info("rdb_last_bgsave_status") == "err")
         assert files_of(server) == []
@@ -297,7 +292,7 @@ def test_a_full_disk_is_reported_and_stops_writes_until_a_save_succeeds():
         assert wire.call("SET", "k", "w").plain() == b"OK"
         wire.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
         assert wire.call("SET", "k", "w").value.startswith(MISCONF)
-        server.run_inside(lambda: setattr(server.inside.persistence.files, "write", real))
+        mend()
         server.clock.advance(seconds=10)  # it tries again by itself only after a while
         wire.call("BGSAVE")
         eventually(lambda: server.info("rdb_last_bgsave_status") == "ok")
@@ -305,7 +300,7 @@ def test_a_full_disk_is_reported_and_stops_writes_until_a_save_succeeds():
 
 
 def test_a_server_without_save_points_keeps_accepting_writes(server, wire):
-    server.run_inside(lambda: setattr(server.inside.persistence.files, "write", refuse))
+    server.break_disk("write")
     wire.call("BGSAVE")
     eventually(lambda: server.info("rdb_last_bgsave_status") == "err")
     assert wire.call("SET", "k", "v").plain() == b"OK"
@@ -380,31 +375,23 @@ def start_with(folder, data, **options):
     return LiveServer(dir=str(folder), **options)
 
 
-def test_a_broken_file_ends_the_start(tmp_path):
-    with (
-        pytest.raises(StartError, match="Short read or OOM loading DB"),
-        start_with(tmp_path, b"REDIS0011\xfe"),
-    ):
-        pass
-
-
-def test_what_is_no_dump_file_ends_the_start(tmp_path):
-    with pytest.raises(StartError, match="Wrong signature"), start_with(tmp_path, b"hello"):
-        pass
-
-
 MODULE_VALUE = b"REDIS0011\xfe\x00\x07\x05bloom\x81" + bytes(8) + b"\x02\x05\x00\x00\x01k\x01v\xff" + bytes(8)
 
 
-def test_a_type_that_we_do_not_have_ends_the_start_with_its_key(tmp_path):
-    with (
-        pytest.raises(StartError, match=r"key 'bloom' holds a module value.*rdb-skip-unknown-types"),
-        start_with(tmp_path, MODULE_VALUE),
-    ):
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"REDIS0011\xfe", "Short read or OOM loading DB"),
+        (b"hello", "Wrong signature"),
+        (MODULE_VALUE, r"key 'bloom' holds a module value.*rdb-skip-unknown-types"),
+    ],
+)
+def test_a_file_that_cannot_be_read_ends_the_start(tmp_path, data, message):
+    with pytest.raises(StartError, match=message), start_with(tmp_path, data):
         pass
 
 
-def test_or_is_left_out_with_a_warning_where_that_is_wanted(tmp_path):
+def test_a_type_that_we_do_not_have_is_left_out_with_a_warning_where_that_is_wanted(tmp_path):
     with start_with(tmp_path, MODULE_VALUE, rdb_skip_unknown_types="yes") as server, server.wire() as wire:
         assert wire.call("KEYS", "*").plain() == [b"k"]
 

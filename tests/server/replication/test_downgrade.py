@@ -124,8 +124,7 @@ def each_received(master, connect, version, setup, lines) -> list[list[str]]:
     replica = connect(master, "eof", "psync2")
     if version:
         replica.call("REPLCONF", *version.split())
-    offset = replica.full_sync()[1]
-    replica.send("REPLCONF", "ACK", offset)
+    replica.acknowledged_sync()
     heard: list[list[str]] = []
     for line in lines:
         with master.wire() as wire:

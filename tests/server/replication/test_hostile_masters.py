@@ -69,8 +69,7 @@ def hostile(replica, master, answer: bytes, words: str) -> None:
     seen = len(replica.log)
     call(replica, "SET", "mine", "1")
     before = memory(replica)
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     with contextlib.suppress(OSError):  # it need not take all of it
         peer.send_raw(answer)
     until(lambda: words in replica.log[seen:])
@@ -133,8 +132,7 @@ def test_a_stream_of_something_else_ends_the_link(replica, master, case):
 )  # fmt: skip
 def test_a_command_that_no_master_sends_harms_nothing(replica, master, command):
     seen = len(replica.log)
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     peer.send_raw(IN_SYNC)
     peer.send_raw(
         encode_command(*command.split()) + encode_command("SELECT", "0") + encode_command("SET", "k", "v")
@@ -149,8 +147,7 @@ def test_a_command_that_no_master_sends_harms_nothing(replica, master, command):
 
 @pytest.mark.parametrize("command", ["QUIT", "CLIENT KILL TYPE master SKIPME no"])
 def test_a_master_that_ends_its_link_is_asked_for_what_it_sent_behind(replica, master, command):
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     stream = encode_command("SELECT", "0") + encode_command(*command.split())
     peer.send_raw(IN_SYNC + stream + encode_command("SET", "k", "v"))
     again, psync = master.accept()
@@ -162,8 +159,7 @@ def test_a_master_that_ends_its_link_is_asked_for_what_it_sent_behind(replica, m
 
 def test_a_link_that_a_user_kills_is_made_again(started, master):
     replica = started("rillet")
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     peer.send_raw(IN_SYNC)
     until(lambda: "Finished with success" in replica.log)
     assert call(replica, "CLIENT", "KILL", "TYPE", "master") == 1
@@ -177,8 +173,7 @@ def test_a_link_that_a_user_kills_is_made_again(started, master):
 def test_a_command_without_an_end_is_waited_for_until_the_link_ends(started, master, stream):
     replica = started("rillet")
     before = memory(replica)
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     peer.send_raw(IN_SYNC + stream + b"x" * (1 << 20))
     until(lambda: "Finished with success" in replica.log)
     assert call(replica, "PING") == b"PONG"

@@ -22,6 +22,17 @@ def started():
         yield lambda kind, *flags: stack.enter_context(start_server(kind, *flags))
 
 
+def chain(started, *kinds: str) -> list:
+    """Servers that save, each of which follows the one before, from its start."""
+    servers: list = []
+    for kind in kinds:
+        above = ("--replicaof", f"127.0.0.1 {servers[-1].port}") if servers else ()
+        servers.append(started(kind, *SAVING, *above))
+    for replica in servers[1:]:
+        until_up(replica)
+    return servers
+
+
 def again(server) -> None:
     """Restart where others look for it."""
     server.stop()
@@ -49,16 +60,11 @@ def fill(master, start: int = 1) -> None:
 
 @PAIRS
 def test_a_master_that_restarts_continues_with_its_chain_of_replicas(started, kind, other):
-    master = started(kind, *SAVING)
-    replica = started(other, *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    last = started(kind, *SAVING, "--replicaof", f"127.0.0.1 {replica.port}")
-    until_up(replica)
-    until_up(last)
+    master, replica, last = chain(started, kind, other, kind)
     fill(master)
     in_step(master, replica, last)
     history = info(master, "master_replid")
     again(master)
-    until_up(replica)
     in_step(master, replica, last)
     offset = int(info(master, "master_repl_offset"))
     assert info(master, "master_replid2") == history != info(master, "master_replid")
@@ -71,11 +77,7 @@ def test_a_master_that_restarts_continues_with_its_chain_of_replicas(started, ki
 
 @PAIRS
 def test_a_replica_that_restarts_continues_in_its_database(started, kind, other):
-    master = started(other, *SAVING)
-    replica = started(kind, *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    last = started(other, *SAVING, "--replicaof", f"127.0.0.1 {replica.port}")
-    until_up(replica)
-    until_up(last)
+    master, replica, last = chain(started, other, kind, other)
     fill(master)
     in_step(master, replica, last)
     replica.stop()
@@ -83,7 +85,6 @@ def test_a_replica_that_restarts_continues_in_its_database(started, kind, other)
         wire.call("SELECT", 1)
         wire.call("INCR", "number")
     replica.start(replica.port)
-    until_up(replica)
     in_step(master, replica, last)
     assert counts(master, replica) == [("1", "1"), ("0", "1")]
     assert picture(master) == picture(replica) == picture(last)
@@ -91,9 +92,7 @@ def test_a_replica_that_restarts_continues_in_its_database(started, kind, other)
 
 @pytest.mark.parametrize(("kind", "other"), [("rillet", "redis810"), ("redis810", "rillet")])
 def test_a_file_continues_in_a_server_of_another_kind(started, kind, other):
-    master = started(kind, *SAVING)
-    replica = started(other, *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    until_up(replica)
+    master, replica = chain(started, kind, other)
     fill(master)
     in_step(master, replica)
     master.stop()
@@ -110,9 +109,7 @@ def test_a_file_continues_in_a_server_of_another_kind(started, kind, other):
 
 @pytest.mark.parametrize("kind", ["rillet", "redis810"])
 def test_keys_past_their_time_are_deleted_in_the_stream_after_a_restart(started, kind):
-    master = started(kind, *SAVING)
-    replica = started("rillet", *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    until_up(replica)
+    master, replica = chain(started, kind, "rillet")
     call(master, "DEBUG", "SET-ACTIVE-EXPIRE", "0")
     with master.wire() as wire:
         for number in range(100):
@@ -123,7 +120,6 @@ def test_keys_past_their_time_are_deleted_in_the_stream_after_a_restart(started,
     # The end asks a replica that has not acknowledged all yet, and REPLCONF GETACK is a part of the stream.
     until(lambda: f"offset={before}," in info(master, "slave0"))
     again(master)
-    until_up(replica)
     in_step(master, replica)
     assert info(master, "rdb_last_load_keys_expired") == "100"
     grown = int(info(master, "master_repl_offset")) - before
@@ -142,7 +138,6 @@ def test_more_deletions_than_the_backlog_holds_cost_a_full_synchronization(start
             wire.call("SET", f"k{number}", "x", "PX", 1)
     in_step(master, replica)
     again(master)
-    until_up(replica)
     in_step(master, replica)
     assert int(info(master, "repl_backlog_first_byte_offset")) > int(info(master, "second_repl_offset"))
     assert counts(master) == [("1", "0")]
@@ -151,40 +146,32 @@ def test_more_deletions_than_the_backlog_holds_cost_a_full_synchronization(start
 
 @pytest.mark.parametrize("kind", ["rillet", "redis810"])
 def test_an_older_file_of_a_master_is_no_place_to_continue_from(started, kind):
-    master = started(kind, *SAVING)
-    replica = started("rillet", *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    until_up(replica)
+    master, replica = chain(started, kind, "rillet")
     fill(master)
     call(master, "SAVE")
     fill(master, 100)
     in_step(master, replica)
     crash(master)
-    until_up(replica)
     in_step(master, replica)
     assert counts(master) == [("1", "0")]
     assert picture(master) == picture(replica)
 
 
 def test_an_older_file_of_a_replica_continues_while_the_backlog_reaches_back(started):
-    master = started("rillet", *SAVING)
-    replica = started("rillet", *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    until_up(replica)
+    master, replica = chain(started, "rillet", "rillet")
     fill(master)
     in_step(master, replica)
     call(replica, "SAVE")
     fill(master, 100)
     in_step(master, replica)
     crash(replica)
-    until_up(replica)
     in_step(master, replica)
     assert counts(master) == [("1", "1")]
     assert picture(master) == picture(replica)
 
 
 def test_flushall_leaves_no_file_that_is_ahead_of_the_stream(started):
-    master = started("rillet", *SAVING)
-    replica = started("rillet", *SAVING, "--replicaof", f"127.0.0.1 {master.port}")
-    until_up(replica)
+    master, replica = chain(started, "rillet", "rillet")
     fill(master)
     call(master, "FLUSHALL")
     in_step(master, replica)

@@ -28,8 +28,7 @@ def snapshot(**strings: str) -> bytes:
 
 def in_sync(replica, master, offset=100, **strings):
     """A link that has loaded a snapshot and acknowledged it."""
-    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
-    peer, words = master.accept()
+    peer, words = master.lead(replica)
     assert words[::2] == [b"psync", b"1"]
     file = snapshot(**strings)
     peer.send_raw(f"+FULLRESYNC {HISTORY} {offset}\r\n$".encode() + b"%d\r\n%b" % (len(file), file))
@@ -158,8 +157,7 @@ def test_a_damaged_snapshot_leaves_the_data_as_it_was(started, master, marked):
 def test_a_snapshot_cut_off_leaves_the_data_as_it_was(started, master):
     replica = started("rillet")
     call(replica, "SET", "mine", "1")
-    call(replica, "REPLICAOF", "127.0.0.1", master.port)
-    peer, _ = master.accept()
+    peer, _ = master.lead(replica)
     file = snapshot(theirs="2")
     peer.send_raw(f"+FULLRESYNC {HISTORY} 1\r\n".encode() + b"$%d\r\n%b" % (len(file), file[:-5]))
     until(lambda: info(replica, "master_sync_read_bytes") == str(len(file) - 5))

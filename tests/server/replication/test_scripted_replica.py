@@ -113,10 +113,10 @@ def test_a_replica_that_asks_for_what_is_not_kept_gets_a_snapshot(master, beyond
 
 def test_the_next_replica_hears_the_database_again(master, connect):
     first = connect(master, "eof", "psync2")
-    first.send("REPLCONF", "ACK", first.full_sync()[1])
+    first.acknowledged_sync()
     call(master, "SET", "a", "1")
     second = connect(master, "eof", "psync2")
-    second.send("REPLCONF", "ACK", second.full_sync()[1])
+    second.acknowledged_sync()
     call(master, "SET", "b", "2")
     assert second.expect("select", "set") == [b"set", b"b", b"2"]
     first.expect("select", "set a", "select", "set b")
@@ -125,7 +125,7 @@ def test_the_next_replica_hears_the_database_again(master, connect):
 def test_published_messages_go_to_replicas_and_not_to_the_file(started, connect):
     master = started("rillet", "--appendonly", "yes", "--repl-ping-replica-period", 3600)
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     call(master, "PUBLISH", "channel", "one")
     with master.wire() as wire:
         for words in (("MULTI",), ("SET", "k", "v"), ("SPUBLISH", "shard", "two"), ("EXEC",)):
@@ -140,8 +140,7 @@ def test_published_messages_go_to_replicas_and_not_to_the_file(started, connect)
 
 def test_wait_asks_for_an_acknowledgement_and_ends_with_it(master, connect):
     replica = connect(master, "eof", "psync2")
-    offset = replica.full_sync()[1]
-    replica.send("REPLCONF", "ACK", offset)
+    offset = replica.acknowledged_sync()
     with master.wire() as wire:
         assert wire.call("WAIT", 0, 0).plain() == 1  # it wrote nothing, so they have all of it
         wire.call("SET", "k", "v")
@@ -162,8 +161,7 @@ def test_wait_asks_for_an_acknowledgement_and_ends_with_it(master, connect):
 
 def test_an_acknowledgement_does_not_end_what_a_client_waits_for_after_wait(master, connect):
     replica = connect(master, "eof", "psync2")
-    offset = replica.full_sync()[1]
-    replica.send("REPLCONF", "ACK", offset)
+    offset = replica.acknowledged_sync()
     with master.wire() as wire:
         wire.call("SET", "k", "v")
         assert wire.call("WAIT", 1, 20).plain() == 0
@@ -187,7 +185,7 @@ def test_clients_that_wait_and_leave_are_not_kept():
 def test_waitaof_counts_what_replicas_have_on_the_disk(started, connect):
     master = started("rillet", "--appendonly", "yes")
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     with master.wire() as wire:
         wire.call("SET", "k", "v")
         replica.send("REPLCONF", "ACK", 1000)
@@ -246,8 +244,7 @@ def test_replicas_that_come_within_the_delay_share_a_snapshot(started, connect):
 def test_a_replica_in_the_list_and_out_of_it(master, connect):
     replica = connect(master, "eof", "psync2")
     replica.call("REPLCONF", "listening-port", 7777)
-    offset = replica.full_sync()[1]
-    replica.send("REPLCONF", "ACK", offset)
+    offset = replica.acknowledged_sync()
     address = f"slave0:ip=127.0.0.1,port=7777,state=online,offset={offset},lag=0"
     until(lambda: address in call(master, "INFO", "replication").decode())
     assert call(master, "ROLE") == [b"master", offset, [[b"127.0.0.1", b"7777", b"%d" % offset]]]
@@ -263,7 +260,7 @@ def test_a_replica_in_the_list_and_out_of_it(master, connect):
 def test_pings_come_in_their_period_and_empty_lines_while_a_snapshot_is_awaited(started, connect):
     master = started("rillet", "--repl-ping-replica-period", 1)
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     replica.expect("ping", "ping")
     call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "3600")
     waiting = connect(master, "eof", "psync2")
@@ -274,7 +271,7 @@ def test_pings_come_in_their_period_and_empty_lines_while_a_snapshot_is_awaited(
 def test_a_silent_replica_is_left_after_repl_timeout(started, connect):
     master = started("rillet")
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     call(master, "CONFIG", "SET", "repl-timeout", 1)
     until(lambda: "Disconnecting timedout replica" in master.log)
     until(lambda: info(master, "connected_slaves") == "0")
@@ -304,7 +301,7 @@ def test_the_backlog_is_freed_after_its_time_without_replicas(started, connect):
 
 def test_expired_keys_are_deleted_on_replicas_by_name(master, connect):
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     call(master, "SET", "k", "v", "PX", 1)
     replica.expect("select", "set k v pxat", "del k")
 
@@ -319,7 +316,7 @@ def test_writes_need_as_many_good_replicas_as_configured(master, connect):
         assert wire.call("SET", "k", "v").plain() == refused
         assert wire.call("EXEC").plain().startswith(b"EXECABORT")
     replica = connect(master, "eof", "psync2")
-    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.acknowledged_sync()
     until(lambda: info(master, "min_slaves_good_slaves") == "1")
     assert call(master, "SET", "k", "v") == b"OK"
     replica.close()

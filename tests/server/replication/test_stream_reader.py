@@ -39,14 +39,6 @@ def test_units_come_out_whole_however_the_stream_is_cut(sent, pieces):
     assert passed == data
 
 
-def test_a_transaction_is_not_seen_before_its_exec():
-    units = UnitReader()
-    units.feed(encode([[b"MULTI"], [b"SET", b"k", b"v"]]))
-    assert list(units.take()) == []
-    units.feed(encode([[b"EXEC"]]))
-    assert [unit for unit, _ in units.take()] == [[[b"MULTI"], [b"SET", b"k", b"v"], [b"EXEC"]]]
-
-
 @pytest.mark.parametrize("data", [b"+OK\r\n", b"*0\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"hello\r\n"])
 def test_what_is_no_command_ends_the_link(data):
     units = UnitReader()

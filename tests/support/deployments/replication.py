@@ -227,6 +227,11 @@ class FakeMaster:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
+    def lead(self, replica: ServerProcess) -> tuple[Peer, list[bytes]]:
+        """Let a server follow this master; return its link and its PSYNC, which is not answered yet."""
+        assert call(replica, "REPLICAOF", "127.0.0.1", self.port) == b"OK"
+        return self.accept()
+
     def accept(self) -> tuple[Peer, list[bytes]]:
         """The next link, led through the handshake up to its PSYNC, which is not answered yet."""
         peer = Peer(self._listener.accept()[0])
@@ -260,6 +265,12 @@ class FakeReplica(Peer):
         kind, history, offset = self.line().split()
         assert kind == b"+FULLRESYNC"
         return history, int(offset), self.payload()
+
+    def acknowledged_sync(self) -> int:
+        """A snapshot that is acknowledged, so that the stream begins: its offset."""
+        offset = self.full_sync()[1]
+        self.send("REPLCONF", "ACK", offset)
+        return offset
 
     def payload(self, *, with_length: bool = False) -> bytes:
         header = self.line()
