@@ -14,7 +14,7 @@ from rillet.storage.collections.list import List
 from rillet.storage.collections.set import Set
 from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.freeing import Freeable
-from rillet.storage.groups import pending
+from rillet.storage.groups import consumer, pending
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pending import IdleOrder, Order, Pel
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -363,7 +363,7 @@ def test_every_class_beside_a_freeable_one_is_freeable_or_small():
     }
     made = [
         kind
-        for module in {*modules, chunk}
+        for module in {*modules, chunk, consumer}
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__
         and not issubclass(kind, Exception)
