@@ -88,15 +88,6 @@ def test_a_cut_file_gives_its_longest_whole_beginning(tmp_path_factory, written,
     assert load(root, chunk_size=chunk_size) == expected
 
 
-def test_parts_are_read_in_order_and_empty_ones_skipped(tmp_path: Path):
-    folder(tmp_path, encoded(ONE), b"", encoded(TWO))
-    reading = loader(tmp_path)
-    assert [(reading.current_file, batch) for batch in reading.batches()] == [
-        ("appendonly.aof.0.part", [ONE]),
-        ("appendonly.aof.2.part", [TWO]),
-    ]
-
-
 def test_a_large_file_comes_in_batches_that_say_how_far_they_are(tmp_path: Path):
     records = [[b"XADD", b"s", b"%d-1" % number, b"f", b"v" * 50] for number in range(1000)]
     folder(tmp_path, b"", encoded(*records))
@@ -106,11 +97,6 @@ def test_a_large_file_comes_in_batches_that_say_how_far_they_are(tmp_path: Path)
     assert sum(count for _, count in progress) == 1000
     assert [done for done, _ in progress] == sorted({done for done, _ in progress})
     assert progress[-1][0] == reading.total_bytes
-
-
-def test_without_any_file_there_is_nothing_to_load(tmp_path: Path):
-    reading = loader(tmp_path)
-    assert (reading.exists, reading.total_bytes, list(reading.batches())) == (False, 0, [])
 
 
 def test_a_value_larger_than_many_chunks_is_read_in_a_few_reads(tmp_path: Path):
@@ -178,13 +164,6 @@ def test_a_torn_end_is_cut_off_before_appending(tmp_path: Path, tail):
     assert load(tmp_path) == [ONE, TWO]
 
 
-def test_a_whole_annotation_at_the_end_is_no_torn_end(tmp_path: Path):
-    data = encoded(ONE) + b"#TS:1\r\n"
-    directory = folder(tmp_path, data)
-    assert load(tmp_path) == [ONE]
-    assert (directory / "appendonly.aof.0.part").read_bytes() == data
-
-
 def test_a_torn_end_is_fatal_where_truncating_is_not_wanted(tmp_path: Path):
     data = encoded(ONE, TWO)[:-1]
     directory = folder(tmp_path, data)
@@ -207,58 +186,6 @@ def test_a_torn_end_that_can_not_be_cut_off_is_fatal(tmp_path: Path):
     with pytest.raises(AofError, match="Unexpected end of file"):
         load(tmp_path, files=FileOperations(truncate=fail), log=log.append)
     assert log[-1] == "Error truncating the AOF file appendonly.aof.0.part: Read-only file system"
-
-
-@pytest.mark.parametrize("last", [b"", encode(TWO)], ids=["empty", "full"])
-def test_a_torn_file_that_is_not_the_last_is_fatal_and_left_as_it_is(tmp_path: Path, last):
-    data = encoded(ONE, TWO)[:-1]
-    directory = folder(tmp_path, data, last)
-    with pytest.raises(
-        AofError, match=r"Fatal error: the truncated file is not the last file .*byte offset 44"
-    ):
-        load(tmp_path)
-    assert (directory / "appendonly.aof.0.part").read_bytes() == data
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"*0\r\n",
-        b"*x\r\n",
-        b"PING\r\n",
-        b"+OK\r\n",
-        b"\0" * 100,
-        b"*1\r\n4\r\nPING\r\n",
-        b"*1\r\n$-1\r\n",
-        b"*999999999999\r\n$1\r\n",
-        b"#" + b"x" * 1022 + b"\n",
-        b"*1\r\n+PING\r\n",
-    ],
-)
-@pytest.mark.parametrize("chunk_size", [7, 1 << 18])
-def test_bytes_that_are_no_command_are_fatal_with_their_place(tmp_path: Path, bad, chunk_size):
-    data = encoded(ONE) + bad + encoded(TWO, TWO)
-    directory = folder(tmp_path, b"", data)
-    got = []
-    with pytest.raises(AofError) as caught:
-        got.extend(
-            command for batch in loader(tmp_path, chunk_size=chunk_size).batches() for command in batch
-        )
-    assert str(caught.value) == (
-        "Bad file format reading the append only file appendonly.aof.1.part: make a backup of your AOF file, then use "
-        f"./redis-check-aof --fix <filename.manifest> (byte offset {len(encoded(ONE))})"
-    )
-    assert got in ([], [ONE])
-    assert (directory / "appendonly.aof.1.part").read_bytes() == data
-
-
-def test_an_unknown_command_is_named_with_its_file(tmp_path: Path):
-    folder(tmp_path, encoded([b"FOO"]))
-    reading = loader(tmp_path)
-    ((command,),) = reading.batches()
-    assert str(reading.unknown_command(command[0])) == (
-        "Unknown command 'FOO' reading the append only file appendonly.aof.0.part"
-    )
 
 
 def test_a_file_the_manifest_names_must_be_there(tmp_path: Path):

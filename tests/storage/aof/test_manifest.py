@@ -54,30 +54,8 @@ def test_any_bytes_are_a_manifest_or_an_aof_error(data):
         assert not manifest.live or Manifest.parse(manifest.encode()) == manifest
 
 
-def test_a_manifest_of_redis_is_written_byte_for_byte_as_redis_writes_it():
-    manifest = Manifest.parse(BASE + INCR)
-    assert manifest == Manifest(
-        FileInfo("appendonly.aof.1.base.aof", 1, "b"), [], [FileInfo("appendonly.aof.1.incr.aof", 1, "i")]
-    )
-    assert manifest.encode() == BASE + INCR
-
-
-def test_names_are_quoted_as_redis_quotes_them():
-    assert word_of(b"a b.aof") == b'"a b.aof"'
-    assert word_of("é.aof".encode()) == b'"\\xc3\\xa9.aof"'
-    assert word_of(b'a"b') == b'"a\\"b"'
-    assert word_of(b"a#b") == b"a#b"
-
-
 def test_a_name_with_a_single_quote_is_quoted_because_a_bare_one_can_not_be_read_back():
     assert word_of(b"a'b") == b'"a\'b"'
-
-
-def test_words_are_cut_at_blanks_and_quotes_keep_blanks():
-    assert split_inline(b'  a "b c" \'d\\\' e\'\t"\\x41\\n\\q" ') == [b"a", b"b c", b"d' e", b"A\nq"]
-    assert split_inline(b'ab"c d"') == [b"abc d"]
-    assert split_inline(b'"a"b') is None
-    assert split_inline(b"'open") is None
 
 
 def test_numbers_are_read_as_far_as_they_are_digits():
@@ -107,45 +85,6 @@ def test_offsets_of_newer_servers_are_kept():
     (info,) = Manifest.parse(line).incr
     assert (info.start_offset, info.end_offset) == (0, 99)
     assert Manifest.parse(line).encode() == line
-
-
-# Each text was logged by redis-server 7.0.15 for these bytes.
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"", "Found an empty AOF manifest"),
-        (BASE + INCR[:-1], "The AOF manifest file contains too long line"),
-        (b"file " + b"x" * 1100 + b" seq 1 type b\n", "The AOF manifest file contains too long line"),
-        (b"file a\0b seq 1 type b\n", "The AOF manifest file contains too long line"),
-        (
-            BASE + b"\n" + INCR,
-            "Reading the manifest file, at line 2\n>>> ''\nInvalid AOF manifest file format",
-        ),
-        (b" # x\n", "Reading the manifest file, at line 1\n>>> '# x'\nInvalid AOF manifest file format"),
-        (
-            b'file "abc seq 1 type b\n',
-            "Reading the manifest file, at line 1\n>>> 'file \"abc seq 1 type b'\nInvalid AOF manifest file format",
-        ),
-        (BASE[:-1] + b" x\n", "Invalid AOF manifest file format"),
-        (b"file a seq 1\n", "Invalid AOF manifest file format"),
-        (b"file a foo 1 type b\n", "Invalid AOF manifest file format"),
-        (b"file a seq 0 type b\n", "Invalid AOF manifest file format"),
-        (b"file a seq abc type b\n", "Invalid AOF manifest file format"),
-        (b'file a seq 1 type ""\n', "Invalid AOF manifest file format"),
-        (b"file a/b seq 1 type b\n", "File can't be a path, just a filename"),
-        (b'file "a\\\\b" seq 1 type b\n', "File can't be a path, just a filename"),
-        (BASE + BASE, "Found duplicate base file information"),
-        (INCR + INCR, "Found a non-monotonic sequence number"),
-        (b"file a seq -1 type i\n", "Found a non-monotonic sequence number"),
-        (b"file a seq 1 type z\n", "Unknown AOF file type"),
-        (b"file a seq 1 type B\n", "Unknown AOF file type"),
-    ],
-)
-def test_a_bad_manifest_is_refused_with_the_words_of_redis(data, text):
-    with pytest.raises(AofError) as caught:
-        Manifest.parse(data)
-    assert str(caught.value).startswith("*** FATAL AOF MANIFEST FILE ERROR ***\n")
-    assert str(caught.value).endswith("\n" + text)
 
 
 def test_a_missing_manifest_is_an_empty_one(tmp_path: Path):
@@ -219,13 +158,6 @@ def test_a_single_file_of_redis_6_becomes_the_base(tmp_path: Path):
     assert (tmp_path / "folder" / "a.aof").read_bytes() == b"data"
     assert not (tmp_path / "a.aof").exists()
     assert log == ["Successfully migrated an old-style AOF file (a.aof) into the AOF directory (folder)."]
-
-
-def test_a_single_file_beside_a_folder_with_data_stays_where_it_is(tmp_path: Path):
-    (tmp_path / "a.aof").write_bytes(b"data")
-    manifest = Manifest.parse(BASE + INCR)
-    assert adopt_single_file(tmp_path, "folder", "a.aof", manifest) is manifest
-    assert (tmp_path / "a.aof").exists()
 
 
 def test_a_move_cut_short_by_a_crash_is_completed(tmp_path: Path):

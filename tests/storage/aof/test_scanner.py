@@ -79,20 +79,10 @@ def test_other_kinds_of_values_do_not_take_the_quick_way():
         assert fed(more + odd + b"\r\n" + more, 5) is None
 
 
-def test_numbers_and_line_ends_are_taken_as_leniently_as_redis_takes_them():
-    data = b"*02x\n$4\nECHOab$junk\r\n\r\n"
-    assert scan_by_hand(data).commands == [[b"ECHO", b""]]
-
-
 def test_an_annotation_within_1023_bytes_is_skipped_and_a_longer_one_is_no_command():
     command = encode([b"PING"])
     assert scan_by_hand(b"#" + b"x" * 1021 + b"\n" + command).commands == [[b"PING"]]
     assert scan_by_hand(b"#" + b"x" * 1022 + b"\n" + command).end is End.BAD
-
-
-def test_a_length_beyond_the_data_shows_how_much_is_needed():
-    scan = scan_by_hand(encode([b"PING"]) + b"*1\r\n$99999999\r\nabc")
-    assert (scan.end, scan.consumed, scan.needs) == (End.SHORT, 14, 4 + 11 + 99999999 + 2)
 
 
 def test_a_piece_that_ends_within_a_value_does_not_take_the_quick_way():
@@ -148,11 +138,3 @@ def test_a_large_transaction_is_not_taken_by_hand(tmp_path, monkeypatch):
     loader = AofLoader(tmp_path, "appendonlydir", "a", chunk_size=1000)
     assert flat(loader.batches()) == commands
     assert max(sizes) < 100
-
-
-def test_a_multi_within_a_transaction_does_not_begin_another():
-    begun = [[b"MULTI"], [b"DEL", b"a"], [b"MULTI"], [b"DEL", b"b"]]
-    transactions = Transactions()
-    scan = scan_by_hand(encode([b"PING"]) + b"".join(map(encode, begun)))
-    assert (transactions.take(scan, 0), transactions.opened_at) == ([[b"PING"]], 14)
-    assert transactions.take(scan_by_hand(encode([b"EXEC"])), 99) == [*begun, [b"EXEC"]]

@@ -135,7 +135,9 @@ def test_a_real_server_makes_the_same_of_the_same_cuts(kind, data, tmp_path):
     chance = random.Random(4)
     # With the ends of transactions and of the file among them.
     multi = data.rindex(encode_command("MULTI"))
-    cuts = [*chance.sample(range(len(data)), 10), multi, multi + 3, len(data) - 1, len(data)]
+    end = data.index(encode_command("EXEC"), multi) + len(encode_command("EXEC"))
+    near = [multi - 3, multi, multi + 1, multi + 3, end - 2, end, len(data) - 1, len(data)]
+    cuts = [*chance.sample(range(len(data)), 10), *near]
     for cut in cuts:
         root = tmp_path / str(cut)
         incr = files(root, data[:cut])
