@@ -1,10 +1,9 @@
 """A random stream, written and read back: the same in everything that the type of the file can say."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.streams.pending import given_back
-from support.thorough import examples
 
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
@@ -18,7 +17,6 @@ from rillet.storage.streams.idempotency import Idempotency
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim
 
 WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
@@ -141,19 +139,6 @@ def test_type_15_estimates_the_counters(stream):
     assert (read.entries_added, read.max_deleted_id) == (stream.length, 0)
 
 
-@settings(max_examples=examples(50))
-@given(streams(deletions=False))
-def test_a_stream_that_was_read_continues_like_the_written_one(stream):
-    read = restore_value(dump_value(stream))
-    if stream.last_id >= MAX_ID - 3:
-        return
-    for each in (stream, read):
-        for step in range(1, 4):
-            each.append(each.last_id + step % 2 + 1, resp([b"f", b"v" * step]), 4096, 3)
-        trim(each, 2, approximate=True)
-    assert list(iter_entries(read)) == list(iter_entries(stream))
-
-
 # What only Rillet's own files say
 
 
@@ -177,32 +162,6 @@ def test_a_file_of_type_19_keeps_when_consumers_were_active(stream):
     twin = loaded(keyspace_of(stream), version=10)
     assert list(twin.databases[3].entries) == [b"before", b"s", b"t"]
     assert state(twin.databases[3].entries[b"s"]) == state(stream)
-
-
-@pytest.mark.parametrize("nameless", [False, True])
-@pytest.mark.parametrize("version", [10, 11])
-def test_entries_given_back_stay_so_in_order(version, nameless):
-    stream = Stream()
-    group = stream.groups[b"g"] = Group()
-    consumer = group.create_consumer(b"" if nameless else b"c", 7, -1)
-    for stream_id in range(1, 6):
-        group.add_pending(stream_id, consumer, 1000, stream_id)
-    group.give_back([4, 2], [9, 0])
-    read = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
-    assert state(read) == state(stream)
-    assert read.groups[b"g"].unowned.pending == 2
-    assert list(read.groups[b"g"].consumers) == [consumer.name]
-
-
-@pytest.mark.parametrize("version", [10, 11, 13, 14, 15])
-def test_a_payload_of_any_version_makes_no_consumer_of_what_was_given_back(version):
-    stream = Stream()
-    group = stream.groups[b"g"] = Group()
-    group.add_pending(1, group.create_consumer(b"c", 7), 1000, 3)
-    group.give_back([1], [3])
-    read = restore_value(dump_value(stream, version=version)).groups[b"g"]
-    assert given_back(read) == [b"0-1"]
-    assert sorted(read.consumers) == [b"c"]
 
 
 def test_ids_of_producers_are_kept_and_will_be_forgotten_in_time():
@@ -266,13 +225,6 @@ def empty_stream(groups=b"\x00"):
     return b"\x00\x00" + b"\x05\x00" + b"\x00\x00" + b"\x00\x00" + b"\x03" + groups
 
 
-def test_type_26_brings_its_settings():
-    read = restore_value(payload(26, empty_stream() + b"\x40\x64\x0a\x00\x02\x01"))
-    assert (read.last_id, read.entries_added) == (5 << 64, 3)
-    known = read.idempotency
-    assert (known.duration, known.maxsize, known.added, known.duplicates) == (100, 10, 2, 1)
-
-
 def test_type_26_brings_the_ids_of_producers():
     producers = b"\x02" + b"\x01p\x02" + b"\x01a\x01\x00" + b"\x01b\x02\x03" + b"\x01q\x00"
     read = restore_value(payload(26, empty_stream() + b"\x40\x64\x0a" + producers + b"\x02\x01"))
@@ -285,39 +237,6 @@ def test_a_producer_that_is_named_twice_is_refused():
     producers = b"\x02" + b"\x01p\x01\x01a\x01\x00" * 2
     with pytest.raises(RdbError, match="Duplicated idempotent producer"):
         restore_value(payload(26, empty_stream() + b"\x40\x64\x0a" + producers + b"\x02\x01"))
-
-
-def rich_stream():
-    """A stream with a producer, and a group in which two entries were given back, the later one first."""
-    stream = Stream()
-    group = stream.groups[b"g"] = Group()
-    for ms in (1, 2, 3):
-        group.add_pending(ms << 64, group.create_consumer(b"c%d" % ms, 7, 8), 1000, ms)
-    group.give_back([3 << 64, 1 << 64], [9, 1])
-    state = stream.idempotency = Idempotency(60, 10)
-    state.record(b"p", b"i", 5 << 64 | 6)
-    state.duplicates = 4
-    return stream
-
-
-@pytest.mark.parametrize("version", [11, 14, 15])
-def test_what_the_newest_types_hold_needs_no_field_of_ours(version):
-    stream = rich_stream()
-    data = dump_value(stream, version=version)
-    assert data[0] == 27  # a payload has no field of ours, so its version is the first that holds all
-    read = restore_value(data)
-    assert read.idempotency.producers == stream.idempotency.producers
-    assert (read.idempotency.duration, read.idempotency.maxsize) == (60, 10)
-    assert (read.idempotency.added, read.idempotency.duplicates) == (1, 4)
-    assert given_back(read.groups[b"g"]) == [b"3-0", b"1-0"]
-    assert sorted(read.groups[b"g"].consumers) == [b"c1", b"c2", b"c3"]
-    if version >= 14:
-        assert b"rillet" not in b"".join(rdb_chunks(keyspace_of(stream), version=version))
-    twin = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
-    assert given_back(twin.groups[b"g"]) == [b"3-0", b"1-0"]
-    assert [(each.consumer.name, each.ms, each.count) for each in twin.groups[b"g"]] == [
-        (each.consumer.name, each.ms, each.count) for each in stream.groups[b"g"]
-    ]
 
 
 def test_a_stream_without_producers_has_the_settings_of_the_server():

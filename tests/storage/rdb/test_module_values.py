@@ -1,81 +1,9 @@
-"""Files of real servers with every type, and what of a file we do not have: values of modules."""
+"""What stands in a file beside keys that Rillet has: values of modules, sizes, times, odd parts."""
 
 import pytest
-from support.servers import start_server
 
 from rillet.storage.keyspace.keyspace import Keyspace
-from rillet.storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb, restore_value
-from rillet.storage.value_types import type_name
-
-KINDS = {
-    "list": [["RPUSH", "list", "a", 1, "x" * 100]],
-    "longlist": [["RPUSH", "longlist", *range(300), "y" * 10000]],
-    "intset": [["SADD", "intset", 1, 2, 70000]],
-    "smallset": [["SADD", "smallset", "a", "b", 3]],
-    "set": [["SADD", "set", *(f"member {number}" for number in range(600))]],
-    "smallhash": [["HSET", "smallhash", "f", "v", "n", 12]],
-    "hash": [["HSET", "hash", "f", "v" * 500, "g", 7]],
-    "smallzset": [["ZADD", "smallzset", 1, "a", 2.5, "b"]],
-    "zset": [["ZADD", "zset", "inf", "z" * 100, -1, "b"]],
-}
-
-
-@pytest.fixture(scope="module", params=["redis7", "valkey", "redis7-old-encodings"])
-def file(request, tmp_path_factory):
-    """A dump file with all the types, and a stream, a string and a function among them."""
-    kind = request.param.split("-", maxsplit=1)[0]
-    commands = {name: list(each) for name, each in KINDS.items()}
-    if kind == "valkey":
-        commands["expiring"] = [
-            ["HSET", "expiring", "f", "v", "g", "w"],
-            ["HEXPIRE", "expiring", 1000, "FIELDS", 1, "f"],
-        ]
-    with start_server(kind, "--list-max-listpack-size", "5") as server, server.wire() as wire:
-        if request.param.endswith("old-encodings"):
-            for name in ("hash-max-listpack-entries", "zset-max-listpack-entries", "set-max-intset-entries"):
-                wire.call("CONFIG", "SET", name, 0)
-            wire.call("CONFIG", "SET", "rdbcompression", "no")
-        wire.call("SET", "first", "1", "EX", 1000)
-        for command in (each for group in commands.values() for each in group):
-            wire.call(*command)
-        wire.call("XADD", "last", "1-1", "f", "v")
-        assert (
-            wire.call(
-                "FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"
-            ).plain()
-            == b"l"
-        )
-        assert wire.call("SAVE").plain() == b"OK"
-        data = (server.dir / "dump.rdb").read_bytes()
-        payloads = [wire.call("DUMP", name).plain() for name in commands]
-    return data, set(commands), payloads
-
-
-def test_every_type_of_theirs_is_loaded(file):
-    data, names, _ = file
-    keyspace, info = Keyspace(), RdbInfo()
-    list(load_rdb(ByteSource.of(data), keyspace, info=info))
-    entries = keyspace.databases[0].entries
-    assert {name.decode() for name in entries} == names | {"first", "last"}
-    assert keyspace.databases[0].expires.keys() == {b"first"}
-    assert (info.keys, info.skipped) == (len(names) + 2, 0)
-    sizes = {name: sum(len(each) - 2 for each in KINDS[name]) for name in KINDS}
-    pairs = {"smallhash", "hash", "smallzset", "zset"}
-    for name, words in sizes.items():
-        assert len(entries[name.encode()]) == (words // 2 if name in pairs else words)
-
-
-def test_every_payload_of_theirs_is_restored(file):
-    data, names, payloads = file
-    keyspace = Keyspace()
-    list(load_rdb(ByteSource.of(data), keyspace))
-    of_file = sorted(list(value_parts(keyspace.databases[0].entries[name.encode()])) for name in names)
-    assert sorted(list(value_parts(restore_value(payload))) for payload in payloads) == of_file
-
-
-def value_parts(value):
-    yield type_name(value)
-    yield from value.digest_parts()
+from rillet.storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb
 
 
 def file_of(*parts, head=b"REDIS0012"):
