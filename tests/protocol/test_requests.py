@@ -4,9 +4,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support.thorough import examples
 
 from rillet.protocol import limits
 from rillet.protocol.requests import RequestParser
@@ -368,51 +367,6 @@ commands_sent = st.lists(
     max_size=6,
 )
 cuts = st.lists(st.integers(0, 1 << 20), max_size=8)
-fragments = st.sampled_from(
-    [
-        PING,
-        b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n",
-        b"*",
-        b"$",
-        b"\r\n",
-        b"\r",
-        b"\n",
-        b"*1\r\n",
-        b"*2\r\n",
-        b"*0\r\n",
-        b"*-1\r\n",
-        b"$1\r\n",
-        b"$0\r\n",
-        b"$-1\r\n",
-        b"$4\r\n",
-        b"POST",
-        b"a",
-        b"+a\r\n",
-        b":1\r\n",
-        b",1.5\r\n",
-        b"_\r\n",
-        b"#t\r\n",
-        b"-E\xff\r\n",
-        b"(12\r\n",
-        b"=5\r\ntxt:a\r\n",
-        b"=5\r\n$xx:a\r\n",
-        b"=10\r\ntxt:abcdef\r\n",
-        b"+abcdefghij\r\n",
-        b"(123456789012\r\n",
-        b"*2\r\n$1\r\n=\r\n$3\r\na+b\r\n",
-        b"*2\r\n=5\r\ntxt:a\r\n+abcdefghij\r\n",  # as long as if they were bulk strings
-        b"~1\r\n",
-        b"|1\r\n",
-        b">1\r\n",
-        b"%1\r\n",
-        b"XX",
-        b"\0",
-        b'"',
-        b"'",
-        b" ",
-        b"99999",
-    ]
-)
 
 
 class WordByWord(RequestParser):
@@ -499,36 +453,6 @@ def test_requests_that_come_again_are_read_as_new_ones(requests, order):
         assert found == again == commands
         for command in found:
             command.append(b"the caller's")
-
-
-@given(commands_sent, st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=3), cuts)
-def test_damaged_commands_are_read_alike_by_both_ways(commands, damage, cuts):
-    data = bytearray(b"".join(encode(*command) for command in commands))
-    for place, byte in damage:
-        if data:
-            data[place % len(data)] = byte
-    agree(bytes(data), cuts)
-
-
-@settings(max_examples=examples(400))
-@given(st.lists(fragments, max_size=14).map(b"".join), cuts)
-def test_protocol_fragments_in_any_order_are_read_alike_by_both_ways(data, cuts):
-    agree(data, cuts)
-    agree(b"*1" + data, cuts)
-
-
-@given(st.binary(), cuts)
-def test_any_bytes_are_read_alike_by_both_ways(data, cuts):
-    agree(data, cuts)
-    agree(b"*1\r\n$" + data, cuts)
-
-
-def agree(data, cuts):
-    expected = run([data], SlowParser)
-    assert run([data]) == expected
-    assert run(split(data, cuts)) == expected
-    assert run(split(data, cuts), SlowParser) == expected
-    assert run([data[at : at + 1] for at in range(len(data))]) == expected
 
 
 def test_no_group_of_a_regular_expression_is_possessive():

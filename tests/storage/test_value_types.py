@@ -71,13 +71,6 @@ def test_every_type_byte_belongs_to_one_type():
     assert len(set(extensions)) == len(extensions)
 
 
-def test_type_and_scan_name_it(client, value):
-    name = TYPES[type(value)].name
-    assert run(client, "TYPE", "k") == b"+%b\r\n" % name
-    client.server.propagation.take()  # as if the command that made it had ended
-    assert b"$1\r\nk\r\n" in run(client, "SCAN", "0", "TYPE", name)
-
-
 def test_a_copy_equals_it_and_shares_nothing(value):
     before = digest_of(value)
     twin = TYPES[type(value)].copy(value)
@@ -123,13 +116,6 @@ def test_the_commands_of_a_rewrite_create_it(client):
     for argv in RequestParser().feed(commands):
         run(other, *argv)
     assert keyspace_digest(other.server.keyspace) == keyspace_digest(client.server.keyspace)
-
-
-def test_its_sizes_are_numbers(value):
-    kind = TYPES[type(value)]
-    assert kind.memory(value, 0) > kind.serialized_bytes(value) > 0
-    assert kind.rewritten_bytes(value, b"k") > 0
-    assert kind.encoding(value)
 
 
 def test_its_repair_changes_nothing_that_is_whole(client, value):

@@ -53,64 +53,11 @@ def test_a_hash_behaves_as_two_dictionaries(steps):
         assert (value.encoding == b"hashtable") == table
 
 
-@given(STEPS)
-def test_its_commands_make_it_again(steps):
-    value, twin = made(steps), Hash()
-    for name, key, *words in value.commands(b"k"):
-        assert key == b"k"
-        if name == b"HMSET":
-            for field, content in zip(words[::2], words[1::2], strict=True):
-                twin.set(field, content, LIMITS)
-        else:
-            assert name == b"HPEXPIREAT"
-            assert words[1:3] == [b"FIELDS", b"1"]
-            twin.expire(words[3], int(words[0]))
-    assert list(twin.digest_parts()) == list(value.digest_parts())
-
-
-def made(steps):
-    value = Hash()
-    for kind, *words in steps:
-        if kind == "set":
-            value.set(words[0], words[1], LIMITS)
-        elif kind == "expire" and words[0] in value.fields:
-            value.expire(*words)
-    return value
-
-
 def test_a_long_hash_takes_several_commands_of_64_fields():
     value = Hash()
     for number in range(130):
         value.set(b"%d" % number, b"v", LIMITS)
     assert [len(words) for words in value.commands(b"k")] == [130, 130, 6]
-
-
-def test_parts_do_not_depend_on_the_order_of_fields_but_on_times():
-    first, second = Hash(), Hash()
-    for field in (b"a", b"b"):
-        first.set(field, b"v", LIMITS)
-    for field in (b"b", b"a"):
-        second.set(field, b"v", LIMITS)
-    assert list(first.digest_parts()) == list(second.digest_parts())
-    second.expire(b"a", 5)
-    assert list(first.digest_parts()) != list(second.digest_parts())
-
-
-def test_the_form_that_a_loaded_hash_gets_depends_on_size_and_times():
-    value = Hash()
-    value.set(b"a", b"v", LIMITS)
-    value.choose_encoding(LIMITS)
-    assert value.encoding == b"listpack"
-    value.expire(b"a", 5)
-    assert value.encoding == b"listpackex"
-    value.persist(b"a")
-    assert value.encoding == b"listpackex"
-    value.choose_encoding(LIMITS)
-    assert value.encoding == b"listpack"
-    value.set(b"a", b"too long", LIMITS)
-    assert value.encoding == b"hashtable"
-    value.set(b"a", b"v", LIMITS)
-    assert value.encoding == b"hashtable"
 
 
 def test_payload_is_measured_when_small_and_estimated_when_large():

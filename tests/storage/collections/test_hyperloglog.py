@@ -9,17 +9,13 @@ from support.servers import start_server
 
 from rillet.storage.collections.hyperloglog import (
     REGISTERS,
-    CorruptError,
     HyperLogLog,
-    NotHyperLogLogError,
     estimate,
     highest,
-    murmur_hash,
     registers_of,
 )
 
 ELEMENTS = st.lists(st.binary(max_size=20), max_size=30)
-HEADER = b"HYLL\x01" + bytes(11)
 
 
 def made_of(elements, **settings):
@@ -27,11 +23,6 @@ def made_of(elements, **settings):
     for element in elements:
         counter.add(element)
     return counter
-
-
-def test_a_new_one_is_two_bytes_of_zeros():
-    assert bytes(HyperLogLog()) == HEADER + b"\x7f\xff"
-    assert HyperLogLog().count() == 0
 
 
 @given(ELEMENTS, st.sampled_from([0, 20, 60, 3000]))
@@ -88,71 +79,10 @@ def test_registers_that_no_hash_gives_count_as_no_zeros():
     assert estimate(registers) != estimate(bytearray(REGISTERS))
 
 
-@given(ELEMENTS)
-def test_adding_again_changes_nothing(elements):
-    counter = made_of(elements)
-    before = bytes(counter)
-    assert not any(list(map(counter.add, elements)))
-    assert bytes(counter) == before
-
-
-def test_a_change_makes_the_known_count_out_of_date():
-    counter = made_of([b"a"])
-    assert counter.known_count() is None
-    assert counter.count() == counter.known_count() == 1
-    assert counter.add(b"b")
-    assert counter.known_count() is None
-
-
-def test_the_largest_rank_fits_into_a_dense_register_only():
-    counter = HyperLogLog()
-    assert counter.set(REGISTERS - 1, 32)
-    assert not counter.is_dense
-    assert counter.set(REGISTERS - 1, 51)
-    assert counter.is_dense
-    assert counter.registers()[-1] == 51
-    assert not counter.set(REGISTERS - 1, 50)
-
-
 @pytest.mark.parametrize("size", [100, 5_000, 100_000])
 def test_the_estimate_is_near_the_truth(size):
     count = estimate(registers_of(b"%d" % number for number in range(size)))
     assert abs(count - size) < 0.03 * size
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"HYLL",
-        b"HYLX" + bytes(12),
-        b"HYLL\x02" + bytes(11),
-        b"HYLL\x00" + bytes(11),
-        b"HYLL" + bytes(12289),
-    ],
-)
-def test_other_strings_are_refused(data):
-    with pytest.raises(NotHyperLogLogError):
-        HyperLogLog(data)
-
-
-@pytest.mark.parametrize("body", [b"", b"\x7f", b"\x7f\xfe", b"\x7f\xff\x00", b"\x00\x80"])
-def test_damaged_runs_are_reported(body):
-    with pytest.raises(CorruptError):
-        HyperLogLog(HEADER + body).registers()
-    with pytest.raises(CorruptError):
-        HyperLogLog(HEADER + body).become_dense()
-
-
-def test_a_place_after_damaged_runs_is_reported():
-    with pytest.raises(CorruptError):
-        HyperLogLog(HEADER + b"\x00").set(5, 1)
-
-
-def test_the_hash_is_one_of_64_bits_for_every_length():
-    hashes = {murmur_hash(b"x" * length) for length in range(40)}
-    assert len(hashes) == 40
-    assert all(0 <= each < 1 << 64 for each in hashes)
 
 
 @pytest.fixture(scope="module", params=["redis7", "valkey"])

@@ -13,63 +13,6 @@ from rillet.storage.keyspace.keyspace import Keyspace
 KEYS = st.sampled_from([b"k%d" % number for number in range(24)])
 
 
-def walk(order, count):
-    """All pages of a walk that nothing disturbs."""
-    cursor, pages = 0, []
-    while True:
-        cursor, page = order.page(cursor, count)
-        pages.append(page)
-        if not cursor:
-            return pages
-
-
-def test_an_undisturbed_walk_meets_every_key_once():
-    keys = [b"%d" % number for number in range(25)]
-    pages = walk(ScanOrder(keys), 10)
-    assert [len(page) for page in pages] == [10, 10, 5]
-    assert sorted(key for page in pages for key in page) == sorted(keys)
-
-
-def test_a_walk_over_nothing_ends_immediately():
-    assert ScanOrder().page(0, 10) == (0, [])
-
-
-def test_a_page_of_the_exact_size_ends_the_walk():
-    assert ScanOrder([b"a", b"b"]).page(0, 2) == (0, [b"a", b"b"])
-
-
-def test_a_cursor_beyond_all_keys_ends_no_later_than_a_new_walk():
-    assert ScanOrder([b"a"]).page(1 << 60, 1) == (0, [b"a"])
-
-
-def test_deleting_each_page_while_walking_empties_the_order_without_repetition():
-    order = ScanOrder([b"%d" % number for number in range(100)])
-    cursor, met = 0, []
-    while True:
-        cursor, page = order.page(cursor, 7)
-        met += page
-        for key in page:
-            order.remove(key)
-        if not cursor:
-            break
-    assert len(order) == 0
-    assert len(met) == len(set(met)) == 100
-
-
-def test_every_key_can_be_drawn():
-    order = ScanOrder([b"a", b"b", b"c"])
-    order.remove(b"a")
-    assert {order.random() for _ in range(200)} == {b"b", b"c"}
-
-
-def test_a_key_that_comes_back_is_there_once():
-    order = ScanOrder([b"a", b"b", b"c"])
-    order.remove(b"b")
-    order.add(b"b")
-    assert len(order) == 3
-    assert sorted(order.page(0, 10)[1]) == [b"a", b"b", b"c"]
-
-
 def test_a_page_passes_over_keys_that_went():
     order = ScanOrder([b"%d" % number for number in range(100)])
     for number in range(60, 99):

@@ -9,7 +9,7 @@ from support.streams.pending import acknowledge, deliver, idle_ids, move, pendin
 
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pending import Order
-from rillet.storage.streams.chunk import length_of, texts_in
+from rillet.storage.streams.chunk import texts_in
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
 
@@ -31,28 +31,9 @@ def stream_of(count: int) -> Stream:
     return stream
 
 
-def read(group: Group, stream: Stream, count: int | None = None) -> list[bytes]:
-    """What XREADGROUP > does to a group's place."""
-    pieces, raw, last = stream.entries_after(group.last_id, count)
-    group.advance(stream, pieces, length_of(pieces), last)
-    return texts_in(pieces, raw)
-
-
 def delivered(group: Group, name: bytes, first: int, last: int, now: int = 100) -> None:
     consumer = group.consumers.get(name) or group.create_consumer(name, now)
     deliver(group, consumer, list(map(number, range(first, last + 1))), now)
-
-
-def test_deliveries_in_one_batch_count_like_deliveries_one_by_one():
-    for deleted in (1, 2, 3, 5, 8):
-        for start_known in (None, 0):
-            at_once, singly = Group(0, start_known), Group(0, start_known)
-            stream = stream_of(8)
-            stream.delete(number(deleted))
-            read(at_once, stream)
-            while read(singly, stream, 1):
-                pass
-            assert (at_once.entries_read, at_once.last_id) == (singly.entries_read, singly.last_id)
 
 
 def test_loading_in_any_order_still_lists_in_id_order():

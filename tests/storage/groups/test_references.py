@@ -86,18 +86,6 @@ def test_an_exact_trim_takes_the_oldest_that_no_group_needs(groups, deleted, thr
     assert sum(node.live for node in stream.macro_nodes.all()) == stream.length
 
 
-@given(st.integers(0, 400), st.sets(st.integers(1, 400), max_size=40))
-def test_what_was_trimmed_is_returned_in_order(threshold, deleted):
-    stream = a_stream(400)
-    for number in deleted:
-        stream.delete(number)
-    there = left(stream)
-    gone = Removed()
-    number = trim(stream, threshold, gone=gone)
-    assert gone.number == number == len(there) - stream.length
-    assert gone.ids() == there[:number]
-
-
 def test_references_are_removed_in_steps_and_no_caller_sees_them_in_between():
     stream = a_stream(1000)
     for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):

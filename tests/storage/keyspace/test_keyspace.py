@@ -39,14 +39,6 @@ def test_nothing_expires_while_a_file_is_loaded(keyspace, db):
     assert len(db) == 0
 
 
-def test_the_active_cycle_looks_at_no_more_keys_than_allowed(keyspace, db):
-    for number in range(10):
-        db.add(b"%d" % number, b"")
-        db.set_expiry(b"%d" % number, 500 + number)
-    assert db.expire_all_due(4) == 4
-    assert sorted(db.entries) == [b"%d" % number for number in range(4, 10)]
-
-
 def test_an_outdated_time_does_not_expire_a_key(keyspace, db):
     db.add(b"k", b"v")
     db.set_expiry(b"k", 1)

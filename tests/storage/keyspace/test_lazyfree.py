@@ -22,10 +22,8 @@ from rillet.storage.keyspace.lazyfree import PIECE, LazyFree
 from rillet.storage.streams import chunk
 from rillet.storage.streams.chunk import MAX_ENTRIES
 from rillet.storage.streams.idempotency import Idempotency
-from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim
 
 N = 20_000
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -174,14 +172,6 @@ def test_what_is_used_elsewhere_stays_whole():
     assert (lazyfree.pending, lazyfree.freed) == (0, 0)
 
 
-def test_a_part_that_is_used_elsewhere_stays_whole():
-    lazyfree = waiting()
-    words = [b"%d" % number for number in range(N)]
-    lazyfree.free_later([words, [b"other"] * N])
-    steps(lazyfree)
-    assert len(words) == N
-
-
 def test_a_copy_keeps_its_entries_and_pending_entries():
     stream = with_group(1000)(b"7-0")
     assert stream.macro_nodes.count > 100
@@ -244,23 +234,6 @@ def test_without_a_listener_values_are_freed_immediately():
     assert lazyfree.pending == 0
 
 
-def test_removed_keys_are_freed_later_and_renamed_ones_are_not_touched():
-    keyspace = Keyspace()
-    lazyfree = keyspace.lazyfree
-    lazyfree.on_queued = lambda: None
-    db = keyspace.databases[0]
-    for key in (b"renamed", b"deleted", b"overwritten"):
-        db.add(key, a_hash(b"v"))
-    db.replace(b"new", db.entries[b"renamed"])
-    db.remove(b"renamed")
-    db.remove(b"deleted")
-    db.put(b"overwritten", b"v")
-    assert lazyfree.pending == 3
-    steps(lazyfree)
-    assert lazyfree.freed == 2
-    assert len(db.entries[b"new"]) == N + 1
-
-
 def test_a_flush_counts_its_keys():
     keyspace = Keyspace()
     keyspace.lazyfree.on_queued = lambda: None
@@ -280,41 +253,6 @@ def test_a_few_keys_with_much_in_them_are_freed_piece_by_piece():
     keyspace.databases[0].add(b"s", a_stream())
     keyspace.flush(keyspace.databases)
     assert keyspace.lazyfree.pending == 1
-
-
-def test_statistics_can_be_reset():
-    keyspace = Keyspace()
-    keyspace.lazyfree.on_queued = lambda: None
-    db = keyspace.databases[0]
-    db.add(b"h", a_hash(b"v"))
-    db.read(b"h")
-    db.read(b"missing")
-    db.remove(b"h")
-    steps(keyspace.lazyfree)
-    keyspace.reset_statistics()
-    assert (keyspace.hits, keyspace.misses, keyspace.lazyfree.freed) == (0, 0, 0)
-
-
-def test_the_data_that_a_replica_had_before_is_freed_later():
-    mine, fresh = Keyspace(), Keyspace()
-    mine.lazyfree.on_queued = lambda: None
-    mine.databases[1].add(b"h", a_hash(b"v"))
-    fresh.databases[1].add(b"h", a_hash(b"v"))
-    mine.take_over(fresh)
-    assert mine.lazyfree.pending == 1
-    steps(mine.lazyfree)
-    assert len(mine.databases[1].entries[b"h"]) == N + 1
-
-
-def test_what_is_cut_off_a_stream_is_freed_later():
-    keyspace = Keyspace()
-    keyspace.lazyfree.on_queued = lambda: None
-    stream = a_stream()
-    keyspace.databases[0].add(b"s", stream)
-    assert trim(stream, 10) == N - 10
-    assert keyspace.lazyfree.pending == 0  # it is no key
-    assert steps(keyspace.lazyfree) > 1
-    assert stream.length == len(list(ids_from(stream, 0))) == 10
 
 
 def test_a_group_with_work_left_is_freed_in_steps_too(monkeypatch):

@@ -81,22 +81,6 @@ def test_keys_that_were_there_before_count_as_the_mean_until_they_are_measured()
     assert not metering.measure_some(keyspace)
 
 
-def test_keys_that_come_and_go_while_others_are_measured_do_no_harm():
-    keyspace = Keyspace()
-    db = keyspace.databases[0]
-    for number in range(500):
-        db.add(b"%d" % number, b"x")
-    metering.switch_on(keyspace)
-    metering.measure_some(keyspace)
-    for number in range(400):
-        db.remove(b"%d" % number)
-        db.add(b"new%d" % number, b"yy")
-    while metering.measure_some(keyspace):
-        pass
-    assert measured(db) == true_sizes(db)
-    assert db.meter.total == sum(true_sizes(db).values())
-
-
 def test_a_stream_whose_chunks_are_packed_without_a_command_is_measured_again(keyspace):
     db = keyspace.databases[0]
     stream = Stream()
@@ -125,14 +109,6 @@ def test_what_lazyfree_has_weighs_until_it_is_freed(keyspace):
     while keyspace.lazyfree.step():
         pass
     assert keyspace.lazyfree.memory == 0
-
-
-def test_swapped_databases_take_their_sizes_along(keyspace):
-    first, second = keyspace.databases[:2]
-    first.add(b"k", b"v" * 1000)
-    keyspace.swap(first, second)
-    assert (measured(first), measured(second)) == ({}, true_sizes(second))
-    assert first.meter.total == 0
 
 
 def test_data_loaded_elsewhere_is_measured_after_the_takeover(keyspace):

@@ -2,7 +2,6 @@
 
 import gc
 import random
-from itertools import pairwise
 from unittest import mock
 from weakref import ref
 
@@ -21,7 +20,7 @@ from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, texts_in
 from rillet.storage.streams.chunk_codec import NOT_WORTH_WHILE, Deflated
 from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID
-from rillet.storage.streams.iteration import ids_from, iter_entries, pieces
+from rillet.storage.streams.iteration import ids_from, iter_entries
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
 
@@ -289,14 +288,6 @@ def test_a_stream_whose_last_id_went_back_is_packed_all_the_same():
     assert len(cold_chunks(stream)) == 19
 
 
-def test_macro_nodes_are_known_before_their_entries_are_packed():
-    stream, _ = packed_stream()
-    assert not stream.macro_nodes.is_behind
-    number = len(cold_chunks(stream))
-    assert stream.macro_nodes.count == -(-MANY // 100)
-    assert len(cold_chunks(stream)) == number
-
-
 def test_packing_calls_back_when_there_is_memory_to_give_back():
     calls = []
     stream, cold = Stream(), cold_with()
@@ -399,15 +390,6 @@ def test_trimming_unpacks_only_the_chunk_it_cuts():
     assert stream.first_id == make_id(MANY - 5 * MAX_ENTRIES)
 
 
-def test_a_copy_shares_what_is_packed_until_one_of_them_changes():
-    stream, _ = packed_stream()
-    twin = stream.copy()
-    assert twin.chunks[:-1] == stream.chunks[:-1]  # the same objects
-    assert twin.delete(make_id(5))
-    assert not twin.contains(make_id(5))
-    assert stream.contains(make_id(5))
-
-
 def test_a_copy_is_read_without_the_cache_of_the_original():
     # A thread may read it.
     stream, cold = packed_stream()
@@ -437,39 +419,7 @@ def test_a_chunk_that_lost_all_entries_is_not_packed_again():
     assert next(iter_entries(stream))[0] == make_id(MAX_ENTRIES + 5)
 
 
-def test_macro_nodes_are_settled_beside_packed_chunks():
-    stream, _ = packed_stream()
-    plain = Stream()
-    fill(plain)
-    for each in (stream, plain):
-        fill(each, 500)
-        each.delete(make_id(3))
-        assert trim(each, MANY, approximate=True) == 499
-    assert [node.first_id for node in stream.macro_nodes.all()] == [
-        node.first_id for node in plain.macro_nodes.all()
-    ]
-
-
 # The setting
-
-
-def test_nothing_is_packed_without_a_depth():
-    keyspace = Keyspace(1)
-    stream = Stream()
-    keyspace.databases[0].add(b"s", stream)
-    fill(stream)
-    sweep(keyspace.cold)
-    assert not cold_chunks(stream)
-
-
-def test_the_setting_reaches_streams_that_are_there():
-    keyspace = Keyspace(1)
-    stream = Stream()
-    keyspace.databases[0].add(b"s", stream)
-    fill(stream)
-    keyspace.set_compress_depth(2)
-    sweep(keyspace.cold)
-    assert cold_chunks(stream) == list(range(18))
 
 
 def test_switched_off_what_is_packed_stays_until_it_is_read():
@@ -520,22 +470,6 @@ def test_a_packed_stream_is_freed_without_being_read_and_leaves_the_room_to_othe
 
 
 # Pieces
-
-
-def test_pieces_are_the_ranges_between_their_starts():
-    stream, _ = packed_stream()
-    starts = [
-        make_id(1),
-        make_id(100),
-        make_id(100) + 1,
-        make_id(101),
-        make_id(500),
-        make_id(MANY),
-        make_id(MANY + 9),
-    ]
-    expected = [(first, *stream.range(first, after - 1)) for first, after in pairwise([*starts, MAX_ID + 1])]
-    assert list(pieces(stream.chunks, starts)) == expected
-    assert list(pieces([], [])) == []
 
 
 def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is_not():

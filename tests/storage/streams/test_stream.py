@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.invariants import check_invariants
@@ -8,7 +8,7 @@ from support.thorough import examples
 
 from rillet.storage.listpack_sizes import element_size
 from rillet.storage.streams.bulk_append import append_many
-from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, ids_in, texts_in
+from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import MacroNodes, Node
@@ -36,22 +36,6 @@ def stream_of(*ids: int, max_entries: int = 100) -> Stream:
 
 def ids_of(stream: Stream) -> list[int]:
     return [stream_id for stream_id, _text, _fields in iter_entries(stream)]
-
-
-@given(
-    st.lists(st.sampled_from([1, 2, 9, 10, 99, 10**9, 10**12, MAX_U64]), unique=True, min_size=1),
-    st.lists(st.sampled_from([0, 9, 10, MAX_U64]), unique=True, min_size=1),
-    st.integers(1, 20),
-    st.integers(1, 4),
-)
-def test_the_ids_cut_out_of_entries_are_those_of_the_columns(milliseconds, numbers, count, max_entries):
-    ids = [make_id(ms, seq) for ms in sorted(milliseconds) for seq in sorted(numbers)]
-    stream = stream_of(*ids, max_entries=max_entries)
-    for after in (0, ids[0]):
-        pieces, raw, _ = stream.entries_after(after, count)
-        if pieces:
-            texts = list(map(encode, ids_in(pieces)))
-            assert texts_in(pieces, raw) == texts
 
 
 class StreamAgainstAList(RuleBasedStateMachine):
@@ -237,28 +221,6 @@ def test_cutting_leaves_the_columns_that_others_hold_untouched():
     assert ids_of(stream) == [45, 46, 47, 48, 49]
 
 
-def test_a_queue_eaten_from_the_left_gives_its_memory_back():
-    stream = stream_of(*range(1, MAX_ENTRIES + 1))
-    full = stream.payload_bytes
-    trim(stream, 10)
-    assert stream.payload_bytes < full / 2
-
-
-def test_entries_removed_at_once_leave_what_removing_them_one_by_one_leaves():
-    ids = [make_id(number // 3, number) for number in range(1000)]
-    for gone in (ids[::2], ids[5:600], ids[:300] + ids[301:700:7], ids[-2:], ids):
-        at_once, one_by_one = stream_of(*ids), stream_of(*ids)
-        at_once.remove_all(gone)
-        for stream_id in gone:
-            one_by_one.remove(stream_id)
-        check_invariants(at_once)
-        assert ids_of(at_once) == ids_of(one_by_one) == [each for each in ids if each not in gone]
-        assert at_once.first_id == one_by_one.first_id
-        assert [(node.first_id, node.live, node.deleted) for node in at_once.macro_nodes.all()] == [
-            (node.first_id, node.live, node.deleted) for node in one_by_one.macro_nodes.all()
-        ]
-
-
 def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowered():
     stream = stream_of(*range(1, 200))
     assert stream.macro_nodes.count == 2
@@ -291,26 +253,6 @@ def test_entries_are_parsed_only_when_somebody_asks_for_nodes():
     assert stream.macro_nodes.known == []
     assert stream.macro_nodes.count == 10
     assert [node.live for node in stream.macro_nodes.known] == [100] * 10
-
-
-def test_limits_hold_for_entries_added_under_them():
-    stream = stream_of(*range(1, 21), max_entries=10)
-    for stream_id in range(21, 41):
-        stream.append(stream_id, FIELDS, 4096, 5)
-    assert [node.live for node in stream.macro_nodes.known] == [10, 10]  # settled by the change of the limit
-    assert stream.macro_nodes.count == 6
-
-
-@pytest.mark.parametrize(
-    ("limit", "nodes"),
-    # 18 bytes for the node and its field name, 11 for each entry; the next one's payload is 2 bytes.
-    [(31, 3), (32, 2), (42, 2), (43, 1), (4096, 1), (0, 1)],
-)
-def test_a_node_ends_where_the_next_payload_would_not_fit(limit, nodes):
-    stream = Stream()
-    for stream_id in (1, 2, 3):
-        stream.append(stream_id, FIELDS, limit, 0)
-    assert stream.macro_nodes.count == nodes
 
 
 @pytest.mark.parametrize(
