@@ -211,18 +211,7 @@ SHIPPED = {
 def test_a_file_that_others_ship_starts_unchanged(whose, tmp_path):
     if not SHIPPED[whose].exists():
         needs.leave_out("redis7" if whose == "Debian's" else "redis810")
-    flags = [
-        "--port",
-        "PORT",
-        "--dir",
-        str(tmp_path),
-        "--logfile",
-        "l.log",
-        "--pidfile",
-        "p.pid",
-        "--daemonize",
-        "yes",
-    ]
+    flags = [*"--port PORT --logfile l.log --pidfile p.pid --daemonize yes --dir".split(), str(tmp_path)]
     server = Started("rillet", tmp_path, {}, [str(SHIPPED[whose]), *flags])
     try:
         assert server.is_up

@@ -11,24 +11,8 @@ import rillet.commands.streams.xadd  # noqa: F401 - declares the commands
 from rillet.commands.runtime.deferral import Deferred
 from rillet.storage.streams.ids import encode
 
-INTEGERS = [
-    0,
-    127,
-    128,
-    -1,
-    4095,
-    4096,
-    -4096,
-    -4097,
-    32767,
-    32768,
-    -32769,
-    8388607,
-    8388608,
-    -8388609,
-    2**31,
-    2**63,
-]
+INTEGERS = [0, 127, 128, -1, 4095, 4096, -4096, -4097, 32767, 32768, -32769, 8388607, 8388608, -8388609]
+INTEGERS += [2**31, 2**63]
 SIZES = [0, 1, 20, 63, 64, 125, 126, 127, 4095, 4096, 16380, 16381, 16382]
 VALUES = (
     st.sampled_from([b"%d" % number for number in INTEGERS])
