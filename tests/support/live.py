@@ -69,6 +69,12 @@ class LiveServer(rillet.testing.Server):
     def wait_for_blocked(self, count: int) -> None:
         eventually(lambda: len(self.inside.blocking.waiters) == count)
 
+    def block(self, wire: Wire, *words: bytes | str | int) -> None:
+        """Send a command that waits, and wait until it does."""
+        before = len(self.inside.blocking.waiters)
+        wire.send(*words)
+        self.wait_for_blocked(before + 1)
+
     @property
     def folder(self) -> Path:
         return Path(self.inside.config.dir)

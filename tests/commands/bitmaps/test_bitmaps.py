@@ -28,16 +28,17 @@ def bits_of(value):
     return [byte >> (7 - place) & 1 for byte in value for place in range(8)]
 
 
-IN_PIECES = ServerTuning(bit_bytes=2)
+AT_ONCE, IN_PIECES = ServerTuning(), ServerTuning(bit_bytes=2)
+TUNINGS = pytest.mark.parametrize("tuning", [AT_ONCE, IN_PIECES], ids=["at once", "in pieces"])
 
 
-def fresh(tuning=None):
+def fresh(tuning):
     client = make_client(server=FakeServer())
-    client.server.tuning = tuning or client.server.tuning
+    client.server.tuning = tuning
     return client
 
 
-def with_string(value, tuning=None):
+def with_string(value, tuning=AT_ONCE):
     client = fresh(tuning)
     run(client, "SET", "k", value)
     client.server.propagation.take()
@@ -45,12 +46,10 @@ def with_string(value, tuning=None):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@TUNINGS
 @given(st.lists(BYTES, min_size=2, max_size=4))
-def test_bitop_combines_bit_by_bit(operation, values):
-    check_bitop(operation, values, fresh())
-
-
-def check_bitop(operation, values, client):
+def test_bitop_combines_bit_by_bit(operation, tuning, values):
+    client = fresh(tuning)
     names = [f"k{number}" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):
         run(client, "SET", name, value)
@@ -60,12 +59,6 @@ def check_bitop(operation, values, client):
     assert bits_of(reply(client, "GET", "d") or b"") == [int(OPERATIONS[operation](bits)) for bits in columns]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@given(st.lists(BYTES, min_size=2, max_size=4))
-def test_bitop_works_in_pieces(operation, values):
-    check_bitop(operation, values, fresh(IN_PIECES))
-
-
 @given(st.binary(max_size=70_000))
 def test_bitop_not_turns_each_bit(value):
     client = with_string(value)
@@ -73,12 +66,10 @@ def test_bitop_not_turns_each_bit(value):
     assert (reply(client, "GET", "d") or b"") == bytes(byte ^ 0xFF for byte in value)
 
 
+@TUNINGS
 @given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
-def test_counting_and_finding_see_the_same_bits(value, start, end, by_bit):
-    check_counting(value, start, end, by_bit, with_string(value))
-
-
-def check_counting(value, start, end, by_bit, client):
+def test_counting_and_finding_see_the_same_bits(tuning, value, start, end, by_bit):
+    client = with_string(value, tuning)
     bits, size = bits_of(value), 1 if by_bit else 8
     length = len(bits) // size
     first = max(start + length, 0) if start < 0 else start
@@ -90,11 +81,6 @@ def check_counting(value, start, end, by_bit, client):
     for bit in (0, 1):
         wanted = next((at for at in chosen if bits[at] == bit), -1)
         assert reply(client, "BITPOS", "k", bit, *words) == wanted
-
-
-@given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
-def test_counting_and_finding_work_in_pieces(value, start, end, by_bit):
-    check_counting(value, start, end, by_bit, with_string(value, IN_PIECES))
 
 
 @pytest.mark.parametrize(

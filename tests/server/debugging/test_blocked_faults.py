@@ -257,14 +257,12 @@ def test_a_delivery_to_another_client_or_of_another_key_is_not_hit(server, wire,
     for key in ("jobs", "mails"):
         wire.call("XGROUP", "CREATE", key, "g", "0", "MKSTREAM")
     for which, key in (({"client": "nobody"}, "jobs"), ({"key": "jobs"}, "mails")):
-        wire.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", key, ">")
-        server.wait_for_blocked(1)
+        server.block(wire, "XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", key, ">")
         with server.fault(command="XREADGROUP", **which, **effect) as fault:
             other.call("XADD", key, "1-1", "f", "v")
             assert wire.read().plain() == [[key.encode(), [[b"1-1", [b"f", b"v"]]]]]
         assert fault.count == 0
-    wire.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "jobs", ">")
-    server.wait_for_blocked(1)
+    server.block(wire, "XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "jobs", ">")
     with server.fault(command="XREADGROUP", client="worker", key="jobs", **effect) as fault:
         other.call("XADD", "jobs", "2-1", "f", "v")
         eventually(lambda: fault.count == 1)
@@ -277,8 +275,7 @@ def test_a_delivery_to_another_client_or_of_another_key_is_not_hit(server, wire,
 def test_the_next_in_the_queue_gets_what_was_not_taken(server, wire, other, effect, delivered):
     with server.wire() as second:
         for each in (wire, second):
-            each.send("BLPOP", "k", 0)
-            server.wait_for_blocked(1 + (each is second))
+            server.block(each, "BLPOP", "k", 0)
         with server.fault(command="BLPOP", first=1, **effect):
             other.call("LPUSH", "k", "x")
             if delivered:
@@ -296,9 +293,8 @@ def test_a_client_that_is_woken_for_nothing_is_not_hit(claim, compat):
     with LiveServer(compat_version=compat) as server, server.wire() as first, server.wire() as second:
         first.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
         with server.wire() as other:
-            for number, each in enumerate((first, second), 1):
-                each.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, *claim, "STREAMS", "k", ">")
-                server.wait_for_blocked(number)
+            for each in (first, second):
+                server.block(each, "XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, *claim, "STREAMS", "k", ">")
             with server.fault(command="XREADGROUP", nth=2, error="OOM") as fault:
                 other.call("XADD", "k", "1-1", "f", "v")
                 assert first.read().kind == "*"
@@ -310,8 +306,7 @@ def test_a_client_that_is_woken_for_nothing_is_not_hit(claim, compat):
 
 def test_the_end_of_a_group_is_hit_as_well(server, wire, other):
     wire.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
-    wire.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "k", ">")
-    server.wait_for_blocked(1)
+    server.block(wire, "XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "k", ">")
     with server.fault(command="XREADGROUP", nth=1, close="after"):
         other.call("DEL", "k")
         assert wire.rest() == b""
@@ -344,8 +339,7 @@ def test_a_transaction_a_script_and_a_pipeline_wake_as_a_command_does(server, wi
 @pytest.mark.parametrize(("reason", "hit"), [("TIMEOUT", False), ("ERROR", True)])
 def test_client_unblock_counts_only_with_an_error(server, wire, other, reason, hit):
     number = wire.call("CLIENT", "ID").plain()
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", first=1, error="OOM") as fault:
         other.call("CLIENT", "UNBLOCK", number, reason)
         assert wire.read().is_null != hit
@@ -359,8 +353,7 @@ def test_wait_is_hit_when_a_replica_answers(server, wire):
         for name, words in (("WAIT", ("WAIT", 2, 0)), ("WAITAOF", ("WAITAOF", 0, 2, 0))):
             wire.call("SET", "a", name)
             number = wire.call("CLIENT", "ID").plain()
-            wire.send(*words)
-            server.wait_for_blocked(1)
+            server.block(wire, *words)
             with server.fault(command=name, first=1, error="OOM") as fault, server.wire() as other:
                 other.call("CLIENT", "UNBLOCK", number)
                 assert wire.read().value.startswith(b"OOM")
@@ -372,8 +365,7 @@ def test_wait_is_hit_when_a_replica_answers(server, wire):
 
 def test_what_a_delay_holds_back_others_may_take(server, wire, other):
     server.clock.freeze()
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", first=1, clock_delay=10) as fault:
         other.call("LPUSH", "k", "x")
         eventually(lambda: fault.count == 1)
@@ -386,8 +378,7 @@ def test_what_a_delay_holds_back_others_may_take(server, wire, other):
 
 
 def test_the_end_of_a_fault_lets_a_delayed_delivery_go(server, wire, other):
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", clock_delay=3600, close="after") as fault:
         other.call("LPUSH", "k", "x")
         eventually(lambda: fault.count == 1)
@@ -397,8 +388,7 @@ def test_the_end_of_a_fault_lets_a_delayed_delivery_go(server, wire, other):
 
 def test_a_client_that_leaves_while_its_delivery_is_delayed_takes_nothing(server, wire, other):
     server.clock.freeze()
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", clock_delay=10) as fault:
         other.call("LPUSH", "k", "x")
         eventually(lambda: fault.count == 1)
@@ -411,8 +401,7 @@ def test_a_client_that_leaves_while_its_delivery_is_delayed_takes_nothing(server
 def test_client_unblock_ends_a_delayed_wait_at_once(server, wire, other):
     server.clock.freeze()
     number = wire.call("CLIENT", "ID").plain()
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", clock_delay=10) as fault:
         other.call("LPUSH", "k", "x")
         eventually(lambda: fault.count == 1)
@@ -424,8 +413,7 @@ def test_client_unblock_ends_a_delayed_wait_at_once(server, wire, other):
 
 def test_the_clock_skips_to_the_end_of_a_delayed_delivery(server, wire, other):
     server.clock.freeze()
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", clock_delay=10) as fault:
         other.call("LPUSH", "k", "x")
         eventually(lambda: fault.count == 1)
@@ -435,8 +423,7 @@ def test_the_clock_skips_to_the_end_of_a_delayed_delivery(server, wire, other):
 
 
 def test_a_delay_in_real_time_ends_by_itself(server, wire, other):
-    wire.send("BLPOP", "k", 0)
-    server.wait_for_blocked(1)
+    server.block(wire, "BLPOP", "k", 0)
     with server.fault(command="BLPOP", delay=0.01) as fault:
         other.call("LPUSH", "k", "x")
         assert wire.read().plain() == [b"k", b"x"]
@@ -460,8 +447,7 @@ def test_a_fault_that_begins_while_a_pause_holds_a_command_hits_it(server, wire,
 @pytest.mark.parametrize("effect", [{"close": "before"}, {"close": "after"}, {"error": "OOM"}])
 def test_a_recording_names_the_fault_that_hit_a_wait(server, wire, other, effect):
     with server.recording() as seen:
-        wire.send("BLPOP", "k", 0)
-        server.wait_for_blocked(1)
+        server.block(wire, "BLPOP", "k", 0)
         with server.fault(command="BLPOP", **effect) as fault:
             other.call("LPUSH", "k", "x")
             eventually(lambda: fault.count == 1)
@@ -478,8 +464,7 @@ def test_a_wait_does_not_use_up_the_draws_of_a_probability(server, wire, other):
         found = []
         for number in range(20):
             if waits:
-                wire.send("BLPOP", "k", 0)
-                server.wait_for_blocked(1)
+                server.block(wire, "BLPOP", "k", 0)
             other.call("LPUSH", "k", number)
             if not waits:
                 wire.send("BLPOP", "k", 0)

@@ -15,8 +15,7 @@ from support.wire import encode_command
 )
 def test_a_blocked_command_is_hit_when_its_reply_is_due(server, wire, other, what, part):
     with server.fault(command="BLPOP", **what) as fault, server.recording() as seen:
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
+        server.block(wire, "BLPOP", "list", 0)
         assert wire.pending(0.02) == b""
         other.call("LPUSH", "list", "x")
         reply = b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
@@ -29,8 +28,7 @@ def test_a_blocked_command_is_hit_when_its_reply_is_due(server, wire, other, wha
 
 def test_a_blocked_command_becomes_silent(server, wire, other):
     with server.fault(command="BLPOP", silence=True):
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
+        server.block(wire, "BLPOP", "list", 0)
         other.call("LPUSH", "list", "x")
         wire.send("SET", "later", 1)
         eventually(lambda: other.call("EXISTS", "later").plain() == 1)
@@ -39,8 +37,7 @@ def test_a_blocked_command_becomes_silent(server, wire, other):
 
 def test_the_end_of_a_fault_spares_a_command_that_is_still_blocked(server, wire, other):
     with server.fault(command="BLPOP", close="after"):
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
+        server.block(wire, "BLPOP", "list", 0)
     other.call("LPUSH", "list", "x")
     assert wire.read().plain() == [b"list", b"x"]
 
@@ -48,8 +45,7 @@ def test_the_end_of_a_fault_spares_a_command_that_is_still_blocked(server, wire,
 def test_a_wait_that_times_out_is_hit_as_well(server, wire):
     server.clock.freeze()
     with server.fault(command="BLPOP", close="after"):
-        wire.send("BLPOP", "list", 1)
-        server.wait_for_blocked(1)
+        server.block(wire, "BLPOP", "list", 1)
         server.clock.advance(seconds=2)
         assert wire.rest() == b""
 

@@ -23,9 +23,7 @@ def blocked(server):
     def start(*words, protocol=2):
         wire = server.wire(protocol)
         wires.append(wire)
-        before = len(server.inside.blocking.waiters)
-        wire.send(*words)
-        server.wait_for_blocked(before + 1)
+        server.block(wire, *words)
         return wire
 
     yield start
@@ -144,8 +142,7 @@ def test_a_reader_that_was_woken_for_nothing_keeps_its_first_deadline(server, wi
 
 def test_deadlines_of_served_readers_do_not_pile_up(server, wire):
     for _ in range(150):
-        wire.send("XREAD", "BLOCK", 1_000_000, "STREAMS", "s", "$")
-        server.wait_for_blocked(1)
+        server.block(wire, "XREAD", "BLOCK", 1_000_000, "STREAMS", "s", "$")
         server.run_inside(lambda: server.inside.blocking.unblock(next(iter(server.inside.blocking.waiters))))
         assert wire.read().is_null
     assert len(server.inside.blocking._deadlines) < 100

@@ -87,8 +87,9 @@ def test_a_reader_does_not_wait_for_an_acknowledged_entry(server, wire):
 def test_no_reminder_outlives_its_waiter(server, wire):
     for _ in range(120):
         with server.wire() as reader:
-            reader.send("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "500", "STREAMS", "s", ">")
-            server.wait_for_blocked(1)
+            server.block(
+                reader, "XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "500", "STREAMS", "s", ">"
+            )
             wire.call("XADD", "s", "*", "a", "b")
             assert reader.read().plain()
         wire.call("XACKDEL", "s", "g", "IDS", "1", server.call(wire, "XPENDING", "s", "g")[2])

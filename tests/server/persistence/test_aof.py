@@ -98,8 +98,7 @@ def test_a_key_that_debug_reload_finds_expired_leaves_the_file_too(server, wire)
 def test_a_reader_blocked_across_debug_loadaof_is_served_afterwards(server, wire):
     wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with server.wire() as reader:
-        reader.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
-        server.wait_for_blocked(1)
+        server.block(reader, "XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
         assert wire.call("DEBUG", "LOADAOF").value == b"OK"
         assert wire.call("XADD", "s", "1-1", "a", "b").value == b"1-1"
         assert reader.read().plain() == [[b"s", [[b"1-1", [b"a", b"b"]]]]]
