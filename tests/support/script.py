@@ -276,6 +276,10 @@ class Player:
                 text = self.control.call("INFO", "clients").value
                 if b"blocked_clients:%d\r\n" % int(argument) in text:
                     return True
+                if any(wire.pending().startswith(b"-") for wire in self.wires.values()):
+                    # A version that refuses the command does not block.
+                    self.patience = min(self.patience, IMPATIENCE)
+                    until = min(until, time.monotonic() + self.patience)
             elif kind == "expired":
                 if self.control.call("EXISTS", *argument.split()).value == b"0":
                     return True
