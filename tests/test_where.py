@@ -94,6 +94,15 @@ HOLDS = {
     ],
     "which texts are numbers": ["commands/runtime/arguments.py: parse_integer"],
     "SDOWN and ODOWN": ["server/sentinel/watch.py: Watch._judge", "server/sentinel/monitor.py: Monitor.note_down"],
+    "what CLIENT REPLY OFF and SKIP suppress": [
+        "server/execution/dispatcher.py: Dispatcher._mind_reply_mode",
+        "server/net/connection.py: Connection.answer",
+        "server/net/replies.py",
+    ],
+    "what a change of the clock ends (`clock.advance`, DEBUG CLOCK)": [
+        "server/debugging/virtual_time.py: VirtualTime.moved",
+        "server/execution/blocking.py: Blocking.time_moved",
+    ],
     'the ID of XADD: `*`, `ms-*`, "equal or smaller"': ["commands/streams/xadd.py: XADD, _given_id"],
     "when the seen-time and the active-time of a consumer change": [
         "commands/streams/xreadgroup.py: XREADGROUP",
@@ -169,7 +178,8 @@ HOLDS = {
         "testing/simulated_loop.py",
         "testing/shrinking.py",
     ],
-    "a promise of `rillet audit`": [
+    "a promise of `rillet audit`, and its verdict: kept, broken, not tried": [
+        "testing/auditing/running.py",
         "testing/auditing/catalogue.py: PROMISES",
         "testing/auditing/bench.py: Bench.send, Bench.until",
         "testing/auditing/analysis.py: Analysis.find_work",

@@ -1,4 +1,4 @@
-"""The result of an experiment, and the exceptions that end one early."""
+"""The result of an experiment, and the exceptions that end one early; ``running`` makes the result."""
 
 from __future__ import annotations
 

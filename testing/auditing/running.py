@@ -1,4 +1,4 @@
-"""Runs the experiments of an audit in a suitable order, several at a time."""
+"""Runs the experiments of an audit, several at a time, and makes their outcomes verdicts: kept, broken or not tried."""
 
 from __future__ import annotations
 
