@@ -31,8 +31,7 @@ NODE_MAX_ENTRIES: Final = 100
 # With more, the first chunk would be repacked before the caller is done with the last one.
 _MANY: Final = 8 * MAX_ENTRIES
 _SAMPLES: Final = 64  # chunks
-_FEW: Final = 64  # entries that are freed at once
-_FEW_GROUPS: Final = 3
+_FEW: Final = 64  # entries, consumers and pending entries, taken together, that are freed at once
 
 
 class Stream(Freeable):
@@ -124,10 +123,14 @@ class Stream(Freeable):
         return self.groups, self.idempotency, self.chunks, self.firsts, self.macro_nodes
 
     def is_small(self) -> bool:
-        """Return True if it has so few entries, groups and pending entries, and no iids, that lazyfree frees it at once."""
-        groups = self.groups
-        few = self.length < _FEW and len(groups) < _FEW_GROUPS and self.idempotency is None
-        return few and all(group.is_small() for group in groups.values())
+        """Return True if it has so few entries, groups, consumers and pending entries that lazyfree frees it at once.
+
+        One with iids has no limit for these, and is taken apart.
+        """
+        size = self.length + len(self.groups)
+        if size < _FEW:
+            size += sum(sum(group.counts) for group in self.groups.values())
+        return size < _FEW and self.idempotency is None
 
     @property
     def payload_bytes(self) -> int:

@@ -220,9 +220,19 @@ def test_a_database_of_a_few_keys_waits_if_one_of_them_is_large(large):
     assert lazyfree.pending == 1
 
 
-def test_a_stream_with_many_small_groups_waits():
-    stream = a_small_stream()
+def many_groups(stream: Stream) -> None:
     stream.groups |= {b"%d" % number: Group() for number in range(N)}
+
+
+def many_pending_in_all(stream: Stream) -> None:
+    group = stream.groups[b"a"] = Group()
+    deliver(group, group.create_consumer(b"c", 0), [number << 64 for number in range(1, 61)], 0)
+
+
+@pytest.mark.parametrize("add", [many_groups, many_pending_in_all])
+def test_a_stream_waits_if_its_groups_are_small_but_hold_much_together(add):
+    stream = a_small_stream()
+    add(stream)
     lazyfree = waiting()
     lazyfree.free_later(stream)
     assert lazyfree.pending == 1
