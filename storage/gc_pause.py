@@ -26,9 +26,8 @@ def gc_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        if (
-            len(sys.modules) > modules and not gc.get_freeze_count()
-        ):  # the program's own frozen objects stay frozen
+        # What the program itself has frozen must stay so.
+        if len(sys.modules) > modules and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         gc.enable()

@@ -117,6 +117,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """Undo the freezing after the collection, which the program's own respects, until the end of a test."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give each large file to one worker, as if its tests had an `xdist_group`; groups with many tests go first.

@@ -9,14 +9,6 @@ from rillet.storage.gc_pause import gc_paused
 
 
 @pytest.fixture
-def unfrozen():
-    """Unfreeze the objects that conftest.py has frozen."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.fixture
 def import_module(tmp_path, monkeypatch):
     """A function that imports a module and returns the list that it creates."""
     (tmp_path / "module_that_creates.py").write_text("THINGS = [[] for _ in range(10)]\n")

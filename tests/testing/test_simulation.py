@@ -211,14 +211,6 @@ def test_a_seed_gives_the_same_story_in_every_process():
     assert stories.pop().count(b"crashes") >= 3
 
 
-@pytest.fixture
-def unfrozen():
-    """Undo the freezing of ``conftest.py``, which the simulation would respect."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
 def test_the_collections_of_a_run_visit_only_what_it_has_made(unfrozen):
     seen = []
 
