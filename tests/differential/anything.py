@@ -125,7 +125,7 @@ def _without_two_replies(words: Words) -> Words:
 
 
 def _settled(name: str, words: Words) -> Words:
-    """The words of a command without what on_purpose.py names, and without what takes long."""
+    """The words of a command without what docs/differences.md names, and without what takes long."""
     words = _with_long_times(words)
     upper = [word.upper() for word in words]
     if name == "set":
@@ -163,7 +163,7 @@ def _may_be_queued(words: Words) -> bool:
 
 
 def _may_follow(words: Words, before: Run) -> bool:
-    """Whether a command may come behind others: on_purpose.py names what differs only then."""
+    """Whether a command may come behind others: docs/differences.md names what differs only then."""
     line = " ".join(words).upper()
     if not line.startswith(("OBJECT FREQ", "DEBUG RELOAD", "XINFO STREAM")) and "~" not in words:
         return True

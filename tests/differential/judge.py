@@ -42,7 +42,7 @@ def judge(mine: Answer, real: Answer, *, newest: bool, may_differ: bool = False)
     purpose, between = mine.step.purpose, mine.step.between
     assert between is None or between in NOT_AS_BETWEEN, f"{between!r} is not in on_purpose.py"
     if purpose is not None and newest:
-        assert purpose in ON_PURPOSE, f"{purpose!r} is not in on_purpose.py"
+        assert purpose in ON_PURPOSE, f"{purpose!r} is no anchor of docs/differences.md"
         return [f"nothing differs: remove purpose:{purpose} from the line"] if mine.raw == real.raw else []
     excused = may_differ and (purpose is not None or between is not None)
     return [] if mine.raw == real.raw or excused else both

@@ -4,7 +4,6 @@ from unittest.mock import Mock
 
 import pytest
 from differential.judge import judge
-from differential.on_purpose import Purpose
 from hypothesis import given
 from hypothesis import strategies as st
 from support.aof import read_commands
@@ -111,14 +110,14 @@ def test_a_path_finds_values_in_maps_and_in_flat_arrays():
 
 
 def test_a_difference_on_purpose_must_be_one(monkeypatch):
-    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x": Purpose("a", "b", "c", "d")})
+    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x"})
     line = "PING ## purpose:x"
     assert judge(answer(b"+A\r\n", line), answer(b"+A\r\n", line), newest=True)
     assert not judge(answer(b"+A\r\n", line), answer(b"+B\r\n", line), newest=True)
 
 
 def test_an_older_version_has_no_purpose_to_differ(monkeypatch):
-    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x": Purpose("a", "b", "c", "d")})
+    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x"})
     line = "PING ## purpose:x"
     assert judge(answer(b"+A\r\n", line), answer(b"+B\r\n", line), newest=False)
 

@@ -14,8 +14,8 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
     wait expired k                               until key k is gone
     wait busy                                    until a script keeps the server from other commands
     XADD s * f v   ## id                         after ##: masks (support/masks.py)
-    HELLO          ## purpose:modules            ... where Rillet differs on purpose (differential/on_purpose.py)
-    HELLO          ## valkey:hello               ... where Valkey is no judge of 7.2 (the same file)
+    HELLO          ## purpose:modules            ... where Rillet differs on purpose (docs/differences.md)
+    HELLO          ## valkey:hello               ... where Valkey is no judge of 7.2 (differential/on_purpose.py)
     HELLO          ## between:hello              ... where Rillet is not as one of 8.2 to 8.8 (the same file)
     # a comment
 
