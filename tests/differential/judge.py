@@ -14,6 +14,8 @@ FOLDER = Path(__file__).parent / "scripts"
 CASES = [case for path in sorted(FOLDER.glob("*.script")) for case in parse_script(path)]
 # Cases of commands that 7.2 does not know: Rillet as 7.2 has no judge for them, as Valkey took some over.
 NEWER = [case for path in sorted((FOLDER / "newer").glob("*.script")) for case in parse_script(path)]
+# Cases of what Redis 7.0 did otherwise and Rillet as 7.0 does not: beside the newest Redis only.
+NEWEST_ONLY = [case for path in sorted((FOLDER / "newest").glob("*.script")) for case in parse_script(path)]
 # By the name of a file, which may be there in both folders.
 FILES: dict[str, list[Case]] = {}
 for _case in CASES + NEWER:

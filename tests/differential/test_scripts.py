@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from _pytest.mark.structures import ParameterSet
-from differential.judge import CASES, NEWER, judge, judge_as_7_2, side_by_side
+from differential.judge import CASES, NEWER, NEWEST_ONLY, judge, judge_as_7_2, side_by_side
 from differential.on_purpose import NOT_AS_BETWEEN, NOT_AS_VALKEY, ON_PURPOSE, PAGE
 from differential.pairs import NEWEST, PAIRS
 from support.script import Answer, Case, play_case
@@ -45,7 +45,7 @@ def describe(case: Case, wrong: list[tuple[Answer, list[str]]]) -> str:
 PAIRED = [
     pytest.param(mine, real, *param.values, id=f"{mine}-{param.id}")
     for mine, real in PAIRS
-    for param in runs(CASES + NEWER)
+    for param in runs(CASES + NEWER + (NEWEST_ONLY if mine == NEWEST else []))
 ]
 
 
@@ -74,7 +74,7 @@ def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, protocol, an
 
 
 def test_every_named_difference_is_used():
-    steps = [step for case in CASES + NEWER for step in case.steps]
+    steps = [step for case in CASES + NEWER + NEWEST_ONLY for step in case.steps]
     assert {step.valkey for step in steps if step.valkey} == set(NOT_AS_VALKEY)
     assert {step.between for step in steps if step.between} == set(NOT_AS_BETWEEN)
     assert {step.purpose for step in steps if step.purpose} <= set(ON_PURPOSE)

@@ -9,11 +9,13 @@ A mask is `kind:path`. Kinds:
           above a million it is what is left until a date, which may be at any second of ten: to 100,000
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
     lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
+    seen  a line that MONITOR sent: without its time, and the address of the client
 
 A path goes down from the reply: `0` an index, `*` every element, a word the value beside that word, in a
 map or in a flat array. `.` alone is the whole reply: `ms:groups.*.pending.*.2`.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -67,6 +69,10 @@ def sort_elements(node: Node) -> Node:
     return replace(node, children=tuple(sorted(node.children or (), key=lambda child: child.encode())))
 
 
+def hide_origin(node: Node) -> Node:
+    return node.with_value(re.sub(rb"^[\d.]+ \[(\d+) [^]]+\]", rb"<ms> [\1 <address>]", node.value))
+
+
 def keep_lines(node: Node, beginning: str) -> Node:
     lines = [line for line in node.value.splitlines() if line.startswith(beginning.encode())]
     return node.with_value(b"\n".join(lines))
@@ -112,6 +118,8 @@ class Masks:
                 reply = change_at(reply, path, round_seconds)
             elif kind == "sort":
                 reply = change_at(reply, path, sort_elements)
+            elif kind == "seen":
+                reply = change_at(reply, path, hide_origin)
             elif kind == "lines":
                 reply = keep_lines(reply, path)
             else:

@@ -87,39 +87,16 @@ def test_what_crashes_other_lua_servers_is_an_error_or_a_reply(wire, code, text)
 
 
 @pytest.mark.parametrize(
-    ("code", "text"),
+    "code",
     [
-        ("return redis.set_repl(1/0)", "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."),
-        ("return redis.set_repl(0/0)", "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."),
-        ("return redis.log(3, setmetatable({}, {__tostring = function() return 5 end}))", "null$"),
-        ("return redis.log(3, 'a', {}, true, 7)", "null$"),
-        ("return redis.log(0/0, 'x')", "Invalid log level."),
-        ("return redis.log(1/0, 'x')", "Invalid log level."),
-        ("error(setmetatable({err='x'},{__newindex=function() end,__index=function() return {} end}))", "-x"),
-        ("error(setmetatable({}, {__index = function() error('x') end}))", "-ERR unknown error"),
-        ("error(setmetatable({}, {__tostring = function() return {} end}))", "-ERR unknown error"),
-        ("error(redis)", "-ERR unknown error"),
-        ("return struct.unpack('i', 'abcdefgh', 0/0)", "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short)"),
-        ("return struct.unpack('i', 'abcdefgh', 'zz')", "-ERR user_script:1: bad argument #3 to 'unpack' (number expected, got string)"),
-        ("return struct.unpack('i', 'abcdefgh', 1/0)", "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short)"),
-        ("return struct.unpack(0/0, 'abc')", "-ERR user_script:1: bad argument #1 to 'unpack' (invalid format option '-')"),
-        ("return math.random(0/0)", "-ERR user_script:1: bad argument #1 to 'random' (interval is empty)"),
-        ("return math.random(1, 0/0)", "-ERR user_script:1: bad argument #2 to 'random' (interval is empty)"),
-        ("return math.random(2^40)", "-ERR user_script:1: bad argument #1 to 'random' (interval is empty)"),
-        ("return math.randomseed(0/0)", "null$"),
-        ("return setmetatable(setmetatable({}, {__metatable = 1}), {})", "-ERR user_script:1: cannot change a protected metatable"),
-        ("string.find({}, '%')", "-ERR user_script:1: bad argument #1 to 'find' (string expected, got table)"),
-        ("local ok, e = pcall(function() string.find('a', '%') end) return e", "user_script:1: malformed pattern (ends with '%')"),
-        ("return string.find(nil)", "-ERR user_script:1: bad argument #1 to 'find' (string expected, got nil)"),
-        ("collectgarbage('foo')", "-ERR user_script:1: bad argument #1 to 'collectgarbage' (invalid option 'foo')"),
-        ("local co = coroutine.create(function() string.rep() end) return select(2, coroutine.resume(co))", "user_script:1: bad argument #1 to 'rep' (string expected, got no value)"),
+        "error(setmetatable({}, {__index = function() error('x') end}))",
+        "error(setmetatable({}, {__tostring = function() return {} end}))",
+        "error(redis)",
     ],
-)  # fmt: skip
-def test_odd_values_get_a_reply_that_names_no_line_of_ours(wire, code, text):
-    reply = str(wire.call("EVAL", code, 0))
-    assert text in reply
-    assert "rillet" not in reply
-    assert "internal" not in reply
+)
+def test_odd_errors_get_a_reply_that_names_no_line_of_ours(wire, code):
+    """Redis 7.0 crashes, or names a line of its own; scripts/newer/lua.script has other odd values."""
+    assert str(wire.call("EVAL", code, 0)).startswith("-ERR unknown error")
 
 
 # Memory
