@@ -2,7 +2,8 @@
 
 pytest with one test of a user takes 0.54 seconds of processor time, and 0.22 after a fork from a process with pytest and
 redis-py: Rillet and the plugins are loaded by the program itself, because that they can be is a part of what is tested. A
-process of Spark takes 0.36 seconds to load what it needs, and a fork 0.04.
+process of Spark takes 0.36 seconds to load what it needs, and a fork 0.04; a server, of which the tests start some
+thousand, 0.4 and 0.03.
 
 A program's files, words, environment and folder go through a UNIX socket, by which its process ID and its status come back.
 """
@@ -77,20 +78,37 @@ class Forks:
 
 
 class Program:
-    """A program that was started: its process ID, and its status once it has ended."""
+    """A program that was started; has what the tests use of ``subprocess.Popen``."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._answers = connection.makefile("rb")
         self.pid = int(self._answers.readline())
-        self.status: int | None = None
+        self.returncode: int | None = None
 
-    def wait(self, seconds: float | None = None) -> int | None:
-        """Return its status, or None if it has not ended by then."""
-        if self.status is None and select.select([self._connection], [], [], seconds)[0]:
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"program {self.pid}", timeout or 0)
             with self._connection, self._answers:
-                self.status = int(self._answers.readline())
-        return self.status
+                self.returncode = int(self._answers.readline())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 @cache
@@ -108,9 +126,7 @@ def run_python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     for file in its:
         os.close(file)
     out, err = (text.decode() for text in _read_all(ours, program.pid))
-    status = program.wait()
-    assert status is not None
-    return subprocess.CompletedProcess(words, status, out, err)
+    return subprocess.CompletedProcess(words, program.wait(), out, err)
 
 
 def _read_all(files: Sequence[int], pid: int) -> list[bytes]:

@@ -40,7 +40,7 @@ class Forked(Worker):
 
     @property
     def status(self):
-        return self._program.wait(0)
+        return self._program.poll()
 
     def _signal(self, number):
         if self.status is None:

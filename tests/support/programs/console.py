@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -110,14 +111,15 @@ class ConsoleProcess:
 
     @property
     def status(self) -> int | None:
-        return self._program.status
+        return self._program.poll()
 
     def stop(self) -> str:
         """End it as Ctrl-C does; return all that it printed."""
-        if self.status is None:
-            os.kill(self._program.pid, signal.SIGINT)
-        if self._program.wait(60) is None:
-            os.kill(self._program.pid, signal.SIGKILL)
+        self._program.send_signal(signal.SIGINT)
+        try:
+            self._program.wait(60)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
             self._program.wait()
         self._reader.join(10)
         self._output.close()
