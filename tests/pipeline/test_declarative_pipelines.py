@@ -37,11 +37,9 @@ def spark_pipelines(line, project):
     """Run a command of the page; what it printed."""
     program, *words = shlex.split(line)
     own = {
-        "JAVA_HOME": str(java_home(find_java())),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+        "JAVA_HOME": str(java_home(find_java())), "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
     done = subprocess.run(
         [Path(sys.executable).parent / program, *words],
         stdout=-1, stderr=subprocess.STDOUT, text=True, timeout=300, check=False, cwd=project, env=os.environ | own,

@@ -112,16 +112,8 @@ def test_a_lake_needs_no_more_than_its_extra(kind, tmp_path):
         for n in range(1, 4):
             wire.call("XADD", "orders", f"{n}-0", "n", str(n))
         words = [
-            "ingest",
-            "--streams",
-            "orders",
-            "--out",
-            "lake",
-            "--format",
-            kind,
-            "--port",
-            str(server.port),
-        ]
+            "ingest", "--streams", "orders", "--out", "lake", "--format", kind, "--port", str(server.port),
+        ]  # fmt: skip
         here.run("-m", "rillet", "pipeline", *words)
     assert "is up to date: 1 new batch" in here.said()
     assert "Traceback" not in here.said()

@@ -88,14 +88,8 @@ def test_the_stand_in_leaves_out_one_flag_and_nothing_else(machine, tmp_path):
     there = java_home(found)
     assert there != home
     words = [
-        "-Xmx1g",
-        "--add-modules=jdk.incubator.vector",
-        "-cp",
-        "a b*",
-        "",
-        "Main",
-        "x=jdk.incubator.vector",
-    ]
+        "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b*", "", "Main", "x=jdk.incubator.vector",
+    ]  # fmt: skip
     out = subprocess.run([there / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
     assert out.splitlines() == [f"<{word}>" for word in words if not word.startswith("--add")]
     assert java_home(found) == there

@@ -39,11 +39,8 @@ def admin(request, running):
 def words(admin, way, **more):
     admin.call("ACL", "SETUSER", "engineer", "reset", *RULES[way].split())
     return {
-        "port": str(admin.endpoint.port),
-        "username": "engineer",
-        "password": "any",
-        "retries": "0",
-    } | more
+        "port": str(admin.endpoint.port), "username": "engineer", "password": "any", "retries": "0",
+    } | more  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -137,11 +134,8 @@ def test_the_checkpoint_of_another_source_is_refused(admin, tree):
 def test_the_checkpoint_of_another_database_is_refused(admin):
     def reader(db):
         given = {
-            "port": str(admin.endpoint.port),
-            "db": db,
-            "streams": "orders",
-            "startingOffsets": "earliest",
-        }
+            "port": str(admin.endpoint.port), "db": db, "streams": "orders", "startingOffsets": "earliest",
+        }  # fmt: skip
         return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
 
     one, other = reader("0"), reader("1")

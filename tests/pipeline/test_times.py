@@ -8,12 +8,10 @@ from rillet.pipeline.times import format_duration, format_time, parse_duration, 
 @pytest.mark.parametrize(
     ("word", "ms"),
     [
-        ("1800000000123", 1_800_000_000_123),
-        ("1970-01-01", 0),
-        ("1970-01-01T00:01", 60_000),
+        ("1800000000123", 1_800_000_000_123), ("1970-01-01", 0), ("1970-01-01T00:01", 60_000),
         ("1970-01-01 01:00:00.250+01:00", 250),
     ],
-)
+)  # fmt: skip
 def test_moments_are_read(word, ms):
     assert parse_time(word) == ms
 

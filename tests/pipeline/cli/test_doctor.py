@@ -208,14 +208,11 @@ def test_an_unknown_verb_is_refused_with_those_there_are(capsys):
     [
         ([], {"password": "from-the-environment"}),
         (["--password-file", "f"], {"passwordFile": "f"}),
-        (
-            ["--password", "p", "--tls", "--timeout-ms", "5"],
-            {"password": "p", "tls": "true", "timeoutMs": "5"},
-        ),
+        (["--password", "p", "--tls", "--timeout-ms", "5"], {"password": "p", "tls": "true", "timeoutMs": "5"}),
         (["--url", "redis://:p@h"], {"url": "redis://:p@h"}),
         (["--url", "redis://h"], {"url": "redis://h", "password": "from-the-environment"}),
     ],
-)
+)  # fmt: skip
 def test_every_option_of_the_server_is_a_word_and_one_password_is_enough(words, given, monkeypatch):
     monkeypatch.setenv("REDIS_PASSWORD", "from-the-environment")
     parser = argparse.ArgumentParser()

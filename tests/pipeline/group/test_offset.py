@@ -93,11 +93,8 @@ def test_shares_are_about_equal():
 def test_claims_are_put_together_by_owner_and_count():
     taken = [(1, "a", 2), (2, "b", 2), (3, "a", 2), (4, "a", 3), (5, "a", 2)]
     assert claims_of("s", taken, 2) == [
-        Claim("s", "a", 2, (1, 3)),
-        Claim("s", "a", 2, (5,)),
-        Claim("s", "b", 2, (2,)),
-        Claim("s", "a", 3, (4,)),
-    ]
+        Claim("s", "a", 2, (1, 3)), Claim("s", "a", 2, (5,)), Claim("s", "b", 2, (2,)), Claim("s", "a", 3, (4,)),
+    ]  # fmt: skip
 
 
 def test_offsets_of_the_other_mode_are_refused():

@@ -29,11 +29,8 @@ def test_entries_are_read_once_and_acknowledged(server):
         assert scene.pending() == 0
         row = scene.rows[0][0]
         assert (row["stream"], row["consumer"], row["delivery_count"], row["claimed"]) == (
-            scene.stream,
-            "me",
-            1,
-            False,
-        )
+            scene.stream, "me", 1, False,
+        )  # fmt: skip
         assert row["fields"] == [{"name": "n", "value": b"0"}]
 
 
@@ -268,11 +265,8 @@ def test_lag_and_pending_are_reported(server):
         scene.engine.trigger()
         found = scene.engine.reader.reportLatestOffset()
         assert found["streams"][scene.stream] == {
-            "last_delivered": added[1],
-            "newest": added[4],
-            "lag": 3,
-            "pending": 2,
-        }
+            "last_delivered": added[1], "newest": added[4], "lag": 3, "pending": 2,
+        }  # fmt: skip
         scene.call("XGROUP", "DESTROY", scene.stream, "g")
         assert scene.engine.reader.reportLatestOffset()["streams"] == {}
 

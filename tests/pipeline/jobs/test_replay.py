@@ -65,14 +65,8 @@ def test_other_parquet_is_refused(tmp_path):
 def test_append_only_files_give_what_was_ever_added(kind, preamble):
     keep = ("--aof-history-retention", "3600 1gb") if kind == "rillet" else ("--aof-disable-auto-gc", "yes")
     flags = (
-        "--appendonly",
-        "yes",
-        "--aof-use-rdb-preamble",
-        preamble,
-        "--aof-timestamp-enabled",
-        "yes",
-        *keep,
-    )
+        "--appendonly", "yes", "--aof-use-rdb-preamble", preamble, "--aof-timestamp-enabled", "yes", *keep,
+    )  # fmt: skip
     with start_server(kind, *flags) as server:
         with server.wire() as connection:
             for n in range(1, 40):

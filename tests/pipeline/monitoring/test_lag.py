@@ -26,21 +26,13 @@ def at(word, added, gone=0):
 def test_range_mode_counts_entries_and_seconds():
     end = offsets.dump(
         {
-            "a": at("1000-0", 5, 2),
-            "b": at("7-0", 3),
-            "c": at("1000-0", None),
-            "d": at("0-0", 0),
-            "e": at("9-0", 1),
+            "a": at("1000-0", 5, 2), "b": at("7-0", 3), "c": at("1000-0", None), "d": at("0-0", 0), "e": at("9-0", 1),
         }
-    )
+    )  # fmt: skip
     latest = offsets.dump({"a": at("3500-0", 9), "b": at("7-0", 3), "c": at("2000-0", 4), "d": at("5-0", 4)})
     assert read_sources([source(end, latest)]) == (
-        Lag("a", 4, 2.5, 2),
-        Lag("b", 0, 0.0, 0),
-        Lag("c", None, 1.0, 0),
-        Lag("d", 4, None, 0),
-        Lag("e", 0, 0.0, 0),
-    )
+        Lag("a", 4, 2.5, 2), Lag("b", 0, 0.0, 0), Lag("c", None, 1.0, 0), Lag("d", 4, None, 0), Lag("e", 0, 0.0, 0),
+    )  # fmt: skip
 
 
 def test_an_offset_of_another_version_is_left_out():

@@ -26,12 +26,8 @@ def options(connection=None, *, streaming=True, **given):
 
 def add(connection, count, *, each=1, start=1):
     connection.pipeline(
-        [
-            ("XADD", f"many:{number}", f"{start + at}-0", "n", number)
-            for number in range(count)
-            for at in range(each)
-        ]
-    )
+        [("XADD", f"many:{number}", f"{start + at}-0", "n", number) for number in range(count) for at in range(each)],
+    )  # fmt: skip
 
 
 def ranges(weights):
@@ -69,11 +65,8 @@ def test_a_thousand_streams_of_one_entry_are_few_tasks(connection):
 def test_named_fields_of_a_thousand_streams_are_one_query(connection):
     """With other fields, and in another order, in some of them."""
     connection.pipeline(
-        [
-            ("XADD", f"many:{number}", "1-0", *(("m", "x", "n", number) if number % 3 else ("n", number)))
-            for number in range(1000)
-        ]
-    )
+        [("XADD", f"many:{number}", "1-0", *(("m", "x", "n", number) if number % 3 else ("n", number))) for number in range(1000)],
+    )  # fmt: skip
     schema = StructType().add("stream", StringType()).add("n", LongType()).add("m", StringType())
     batch = RangeBatchReader(schema, options(connection, streaming=False))
     rows = [row for task in batch.partitions() for found in batch.read(task) for row in found.to_pylist()]

@@ -84,12 +84,9 @@ def test_bounds_and_what_is_left_are_the_filters(given_filters, entries):
     for stream, stream_id, total in entries:
         ms = stream_id >> 64
         row = {
-            "stream": stream,
-            "id": ids.text(stream_id),
-            "id_key": ids.key(stream_id),
-            "ts": moment(ms) if ms <= LAST_MS else None,
-            "total": total,
-        }
+            "stream": stream, "id": ids.text(stream_id), "id_key": ids.key(stream_id),
+            "ts": moment(ms) if ms <= LAST_MS else None, "total": total,
+        }  # fmt: skip
         read = narrowed.wants(stream) and narrowed.low <= stream_id <= narrowed.high
         assert (read and all(holds(each, row) for each in left)) == all(
             holds(each, row) for each in given_filters

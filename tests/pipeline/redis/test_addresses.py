@@ -59,15 +59,12 @@ def test_a_failover_takes_longer_than_a_server_to_start_again():
         ({"url": "redis+sentinel://a"}, "'url' takes redis://"),
         ({"url": "redis://a", "port": "1"}, "options 'port' and 'url' exclude each other"),
         ({"url": "redis://a", "tls": "true"}, "options 'tls' and 'url' exclude each other"),
-        (
-            {"url": "redis://:x@a", "password": "y"},
-            "options 'url' and 'password' exclude each other: the url has a password",
-        ),
+        ({"url": "redis://:x@a", "password": "y"}, "options 'url' and 'password' exclude each other: the url has a password"),
         ({"url": "redis://a", "readFrom": "replica"}, "readFrom=replica needs"),
         ({"url": "redis://a", "sentinelPassword": "x"}, "go with a redis\\+sentinel url"),
         ({"url": "redis+cluster://a", "readFrom": "both"}, "'readFrom' takes master, replica"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_meant_is_refused(given, words):
     with pytest.raises(OptionError, match=words):
         endpoint(**given)

@@ -131,13 +131,10 @@ def test_an_endpoint_reads_every_option():
 @pytest.mark.parametrize(
     "given",
     [
-        {"unixSocket": "/s", "host": "h"},
-        {"username": "u"},
-        {"tlsCaCert": "x"},
-        {"tls": "true", "tlsCert": "x"},
+        {"unixSocket": "/s", "host": "h"}, {"username": "u"}, {"tlsCaCert": "x"}, {"tls": "true", "tlsCert": "x"},
         {"port": "70000"},
     ],
-)
+)  # fmt: skip
 def test_options_that_contradict_each_other_are_refused(given):
     with pytest.raises(OptionError):
         Endpoint.of(given)

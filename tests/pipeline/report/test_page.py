@@ -163,11 +163,8 @@ def test_a_terminal_shows_the_step_that_is_under_way():
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["nowhere"], "nowhere does not exist"),
-        (["."], "must hold one manifest"),
-    ],
-)
+    [(["nowhere"], "nowhere does not exist"), (["."], "must hold one manifest")],
+)  # fmt: skip
 def test_what_is_wrong_is_said_before_spark_starts(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["report", *words]) == 1
@@ -176,11 +173,8 @@ def test_what_is_wrong_is_said_before_spark_starts(words, said, tmp_path, monkey
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        ([".", "--at", "noon"], "not an ISO time: 'noon'"),
-        ([".", "--abandoned-after", "5"], "not a length of time"),
-    ],
-)
+    [([".", "--at", "noon"], "not an ISO time: 'noon'"), ([".", "--abandoned-after", "5"], "not a length of time")],
+)  # fmt: skip
 def test_words_that_mean_nothing_are_refused_as_wrong_options_are(words, said, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["report", *words])

@@ -37,11 +37,8 @@ def test_a_job_shows_its_steps_and_nothing_of_spark(ledger, tmp_path):
     done = run("ledger", ledger, "--out", lake)
     assert (done.returncode, done.stdout) == (0, "")
     assert steps(done.stderr) == [
-        "[1/2] starting Spark",
-        "batch 0 is there",
-        "[2/2] moving batches",
-        f"{lake} is up to date: 1 new batch",
-    ]
+        "[1/2] starting Spark", "batch 0 is there", "[2/2] moving batches", f"{lake} is up to date: 1 new batch",
+    ]  # fmt: skip
 
 
 @pytest.mark.many_jvms

@@ -15,13 +15,8 @@ STEP = {
     "ended": "claimed", "ended_ms": 3500, "deliveries": 1, "added_ms": 5, "step": 1, "steps": 2,
 }  # fmt: skip
 LAST = STEP | {
-    "consumer": "bob",
-    "began": "claimed",
-    "began_ms": 3500,
-    "ended": None,
-    "ended_ms": None,
-    "step": 2,
-}
+    "consumer": "bob", "began": "claimed", "began_ms": 3500, "ended": None, "ended_ms": None, "step": 2,
+}  # fmt: skip
 POISON = {
     "db": 0, "stream": "orders", "group": "g", "entry_id": "5-0", "deliveries": 7, "path": "ann → bob", "state": "pending",
     "first_ms": 1000, "last_ms": 3500,

@@ -281,11 +281,8 @@ def test_wrong_options_are_refused(rillet_process, given, error):
 
 @pytest.mark.parametrize(
     ("given", "error"),
-    [
-        ({"delivery": "at-least-once"}, "delivery=exactly-once"),
-        ({"idColumn": "id"}, "keeps the stream's last id"),
-    ],
-)
+    [({"delivery": "at-least-once"}, "delivery=exactly-once"), ({"idColumn": "id"}, "keeps the stream's last id")],
+)  # fmt: skip
 def test_overwriting_has_its_limits(rillet_process, given, error):
     with Scene(rillet_process) as scene, pytest.raises(OptionError, match=error):
         scene.save({"id": ["1-0"], "n": [1]}, overwrite=True, **given)

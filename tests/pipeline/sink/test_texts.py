@@ -65,9 +65,7 @@ def nested(parts):
         kinds.map(
             lambda kind: (
                 pa.map_(pa.string(), kind),
-                st.dictionaries(WORDS, st.none() | values[kind], max_size=3).map(
-                    lambda pairs: list(pairs.items())
-                ),
+                st.dictionaries(WORDS, st.none() | values[kind], max_size=3).map(lambda pairs: list(pairs.items())),
             )
         ),
         st.tuples(kinds, kinds).map(
@@ -76,7 +74,7 @@ def nested(parts):
                 st.fixed_dictionaries({"a": st.none() | values[two[0]], "b": st.none() | values[two[1]]}),
             )
         ),
-    )
+    )  # fmt: skip
 
 
 flat = st.sampled_from(sorted(SCALARS, key=str)).map(lambda kind: (kind, SCALARS[kind]))

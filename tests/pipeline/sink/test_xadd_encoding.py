@@ -33,10 +33,7 @@ def commands(table: pa.Table, chunk_rows: int = 0, **options: str) -> list[list[
         (pa.array([1.5, 0.1]), [b"1.5", b"0.1"]),
         (pa.array([Decimal("1.50")]), [b"1.50"]),
         (pa.array([dt.date(2026, 11, 20)]), [b"2026-11-20"]),
-        (
-            pa.array([MOMENT], pa.timestamp("us", "UTC")),
-            [b"2026-11-20T01:02:03.000004Z"],
-        ),
+        (pa.array([MOMENT], pa.timestamp("us", "UTC")), [b"2026-11-20T01:02:03.000004Z"]),
         (pa.array([MOMENT], pa.timestamp("us")), [b"2026-11-20T01:02:03.000004"]),
         (pa.array([[1, None]]), [b"[1,null]"]),
         (pa.array([{"a": 1, "b": {"c": "é"}}]), ['{"a":1,"b":{"c":"é"}}'.encode()]),
@@ -44,7 +41,7 @@ def commands(table: pa.Table, chunk_rows: int = 0, **options: str) -> list[list[
         (pa.array([{"b": b"\xff", "d": dt.date(2026, 1, 2)}]), [b'{"b":"/w==","d":"2026-01-02"}']),
         (pa.array([None], pa.int64()), [None]),
     ],
-)
+)  # fmt: skip
 def test_values_are_written_as_text(column, wanted):
     assert texts(column) == wanted
 
@@ -75,11 +72,8 @@ def test_idmp_has_a_window_of_producers():
 
 @pytest.mark.parametrize(
     ("policy", "wanted"),
-    [
-        ("skip", [[b"b", b"1"], [b"a", b"x", b"b", b"2"]]),
-        ("empty", [[b"a", b"", b"b", b"1"], [b"a", b"x", b"b", b"2"]]),
-    ],
-)
+    [("skip", [[b"b", b"1"], [b"a", b"x", b"b", b"2"]]), ("empty", [[b"a", b"", b"b", b"1"], [b"a", b"x", b"b", b"2"]])],
+)  # fmt: skip
 def test_nulls_are_left_out_or_empty(policy, wanted):
     table = pa.table({"a": [None, "x"], "b": [1, 2]})
     assert [words[3:] for words in commands(table, nullPolicy=policy)] == wanted

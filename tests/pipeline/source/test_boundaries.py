@@ -14,20 +14,8 @@ from rillet.pipeline.source.values import parse_texts
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 UNUSUAL = [
-    "-",
-    "2020-01-01",
-    " ",
-    " 7 ",
-    "+7",
-    "1e3",
-    "1e400",
-    "7.",
-    "no",
-    "\uff17",
-    "0x10",
-    "1." + "3" * 30,
-    "9" * 45,
-]
+    "-", "2020-01-01", " ", " 7 ", "+7", "1e3", "1e400", "7.", "no", "\uff17", "0x10", "1." + "3" * 30, "9" * 45,
+]  # fmt: skip
 
 
 def boundaries(seed):
@@ -68,19 +56,8 @@ def expected(text, kind):
 
 
 DECIMALS = [
-    (20, 0),
-    (38, 0),
-    (38, 2),
-    (38, 18),
-    (38, 19),
-    (38, 37),
-    (38, 38),
-    (19, 0),
-    (18, 9),
-    (18, 18),
-    (10, 2),
-    (1, 0),
-]
+    (20, 0), (38, 0), (38, 2), (38, 18), (38, 19), (38, 37), (38, 38), (19, 0), (18, 9), (18, 18), (10, 2), (1, 0),
+]  # fmt: skip
 KINDS = [*[pa.decimal128(*each) for each in DECIMALS], pa.int64(), pa.int32(), pa.int8(), pa.float64()]
 
 

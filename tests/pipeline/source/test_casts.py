@@ -26,32 +26,20 @@ def test_times_of_dotnet_go_and_java_are_read_to_the_microsecond():
         "2026-11-20T10:00:00.123456789",
         "2026-11-20 10:00:00",
     ) == [
-        "2026-11-20T10:00:00.123456+00:00",
-        "2026-11-20T08:00:00.123456+00:00",
-        "2026-11-20T10:00:00.123456+00:00",
+        "2026-11-20T10:00:00.123456+00:00", "2026-11-20T08:00:00.123456+00:00", "2026-11-20T10:00:00.123456+00:00",
         "2026-11-20T10:00:00+00:00",
-    ]
+    ]  # fmt: skip
 
 
 def test_a_date_alone_or_without_seconds_is_a_time():
     texts = [
-        "2026-11-20",
-        "2026-11-20T10:00",
-        "2026-11-20 10:00",
-        "2026-1-2T3",
-        "2026-11-20T1:2:3",
-        "2026-11-31",
-    ]
+        "2026-11-20", "2026-11-20T10:00", "2026-11-20 10:00", "2026-1-2T3", "2026-11-20T1:2:3", "2026-11-31",
+    ]  # fmt: skip
     texts += ["not a date", "2026-11-20T25:00", "2026-11-20T10:0Z", "2026-11-20T10:00:00.5"]
     assert instants(*texts, zone="America/New_York") == [
-        "2026-11-20T05:00:00+00:00",
-        "2026-11-20T15:00:00+00:00",
-        "2026-11-20T15:00:00+00:00",
-        "2026-01-02T08:00:00+00:00",
-        "2026-11-20T06:02:03+00:00",
-        *[None] * 4,
-        "2026-11-20T15:00:00.500000+00:00",
-    ]
+        "2026-11-20T05:00:00+00:00", "2026-11-20T15:00:00+00:00", "2026-11-20T15:00:00+00:00",
+        "2026-01-02T08:00:00+00:00", "2026-11-20T06:02:03+00:00", *[None] * 4, "2026-11-20T15:00:00.500000+00:00",
+    ]  # fmt: skip
 
 
 def test_hours_and_zones_that_do_not_exist_are_told_from_unusual_ones_that_do():
@@ -153,12 +141,9 @@ def test_times_end_where_their_microseconds_do(text, micros):
 
 
 GOOD = {
-    pa.int64(): "{0}",
-    pa.float64(): "{0}.25",
-    pa.decimal128(12, 2): "{0}.25",
-    pa.date32(): "2026-11-{1:02}",
+    pa.int64(): "{0}", pa.float64(): "{0}.25", pa.decimal128(12, 2): "{0}.25", pa.date32(): "2026-11-{1:02}",
     INSTANT: "2026-11-{1:02}T10:00:00.{0:06}Z",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", GOOD, ids=str)
@@ -167,15 +152,9 @@ GOOD = {
     [
         *"1.5 1.23999 1.5e2 1e400 inf -NaN n/a 2026 2026-1-2 2026-11-31 2026-02-30T12:00:00Z".split(),
         *"2026-11-20T24:00:00Z 2026-13-45T00:00:00 2026-11-20T10:00Z 12345678901234567890123".split(),
-        *(
-            "2026-11-20",
-            "2026-11-20T10:00",
-            "",
-            "a text of some words",
-            "2026-11-20 10:00:00.5 Europe/Berlin",
-        ),
+        *("2026-11-20", "2026-11-20T10:00", "", "a text of some words", "2026-11-20 10:00:00.5 Europe/Berlin"),
     ],
-)
+)  # fmt: skip
 def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
     """Texts that do not fit are found in whole columns: no function of one text is called."""
     from rillet.pipeline.source import casts, time_casts

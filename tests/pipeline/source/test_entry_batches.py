@@ -54,14 +54,8 @@ def entry(stream_id, *words):
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.integers(0, MAX),
-            st.integers(0, MAX),
-            st.lists(st.tuples(st.binary(), st.binary()), min_size=1),
-        )
-    )
-)
+    st.lists(st.tuples(st.integers(0, MAX), st.integers(0, MAX), st.lists(st.tuples(st.binary(), st.binary()), min_size=1))),
+)  # fmt: skip
 def test_default_columns_keep_all_there_is(made):
     entries = [[b"%d-%d" % (ms, seq), [word for pair in fields for word in pair]] for ms, seq, fields in made]
     batch = Columns(default_schema(), ColumnOptions()).batch([("s", len(entries))], entries)
@@ -115,22 +109,12 @@ TYPED = {
     "real": (DoubleType(), "1e3", 1000.0, "one"),
     "money": (DecimalType(10, 2), "-12345678.90", Decimal("-12345678.90"), "123456789.90"),
     "day": (DateType(), "2026-11-20", date(2026, 11, 20), "20.11.2026"),
-    "at": (
-        TimestampType(),
-        "2026-11-20T10:00:00.5+02:00",
-        datetime(2026, 11, 20, 8, 0, 0, 500_000, UTC),
-        "noon",
-    ),
+    "at": (TimestampType(), "2026-11-20T10:00:00.5+02:00", datetime(2026, 11, 20, 8, 0, 0, 500_000, UTC), "noon"),
     "here": (TimestampNTZType(), "2026-11-20 10:00:00", datetime(2026, 11, 20, 10), "2026-13-01"),  # noqa: DTZ001 - has no zone
     "list": (ArrayType(LongType()), "[1, null, 3]", [1, None, 3], '["a"]'),
     "map": (MapType(StringType(), DoubleType()), '{"a": 1}', [("a", 1.0)], "[]"),
-    "tree": (
-        schema(a=LongType(), b=StringType()),
-        '{"a": 1, "b": {"c": [2]}}',
-        {"a": 1, "b": '{"c": [2]}'},
-        "{",
-    ),
-}
+    "tree": (schema(a=LongType(), b=StringType()), '{"a": 1, "b": {"c": [2]}}', {"a": 1, "b": '{"c": [2]}'}, "{"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TYPED)
@@ -209,12 +193,8 @@ def test_json_in_one_field_fills_the_columns():
 def test_json_numbers_dates_and_bytes_are_checked():
     text = '{"f": "NaN", "d": "2026-11-20", "t": "2026-11-20T10:00:00", "z": "2026-11-20T10:00:00Z", "b": "/w=="}'
     columns = {
-        "f": DoubleType(),
-        "d": DateType(),
-        "t": TimestampNTZType(),
-        "z": TimestampType(),
-        "b": BinaryType(),
-    }
+        "f": DoubleType(), "d": DateType(), "t": TimestampNTZType(), "z": TimestampType(), "b": BinaryType(),
+    }  # fmt: skip
     (row,) = rows_of([entry("1-0", "value", text)], options={"valueFormat": "json"}, **columns)
     assert str(row["f"]) == "nan"
     assert (row["d"], row["b"]) == (date(2026, 11, 20), b"\xff")
@@ -239,13 +219,9 @@ WRAPS = ["{}", "[{}]", '{{"a": {}}}', '{{"b": {}}}', "{{{}: 1}}", '{{"a": [{}]}}
 @pytest.mark.parametrize("form", ["json", "fields"])
 @pytest.mark.parametrize(
     "kind",
-    [
-        *(kind for kind, *_ in TYPED.values()),
-        MapType(StringType(), ArrayType(DecimalType(10, 2))),
-        ArrayType(StringType()),
-    ],
+    [*(kind for kind, *_ in TYPED.values()), MapType(StringType(), ArrayType(DecimalType(10, 2))), ArrayType(StringType())],
     ids=str,
-)
+)  # fmt: skip
 def test_nothing_an_entry_says_stops_a_query(kind, form):
     texts = [wrap.format(text) for text in HOSTILE for wrap in WRAPS]
     if form == "json":
@@ -315,12 +291,10 @@ def test_extra_columns_come_from_the_caller():
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ("seconds", "1735689600"),
-        ("seconds", "1735689600.0"),
-        ("milliseconds", "1735689600000"),
+        ("seconds", "1735689600"), ("seconds", "1735689600.0"), ("milliseconds", "1735689600000"),
         ("microseconds", "1735689600000000"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("kind", [TimestampType(), TimestampNTZType()])
 def test_times_may_be_numbers_since_1970(form, text, kind):
     options = {"timestampFormat": form}

@@ -51,16 +51,12 @@ CASES = {
     "new entries": Case(READ, HUNDRED.add(101, 102), What.GOES_ON, 100, unread=2),
     "read ones trimmed": Case(READ, HUNDRED.add(101).trim(3), What.GOES_ON, 100, unread=1),
     "all read ones trimmed": Case(READ, HUNDRED.trim(0).add(101), What.GOES_ON, 100, unread=1),
-    "read ones deleted, the newest too": Case(
-        READ, HUNDRED.delete(7).delete(100).add(101), What.GOES_ON, 100, unread=1
-    ),
+    "read ones deleted, the newest too": Case(READ, HUNDRED.delete(7).delete(100).add(101), What.GOES_ON, 100, unread=1),
     "the id set ahead": Case(READ, replace(HUNDRED, last=500), What.GOES_ON, 100),
     "read in part, nothing happened": Case(HALF, HUNDRED, What.GOES_ON, 50, unread=50),
     "unread ones trimmed": Case(HALF, HUNDRED.trim(10), What.GONE, 50, 40, unread=10),
     "unread ones deleted": Case(HALF, HUNDRED.delete(60).delete(100), What.GONE, 50, 2, unread=48),
-    "an unread one deleted and its successors added": Case(
-        HALF, HUNDRED.delete(60).add(101), What.GONE, 50, 1, unread=50
-    ),
+    "an unread one deleted and its successors added": Case(HALF, HUNDRED.delete(60).add(101), What.GONE, 50, 1, unread=50),
     "unread ones taken out by XTRIM ACKED": Case(HALF, HUNDRED.take_out(60), What.GONE, 50, 1, unread=49),
     "all unread ones trimmed": Case(HALF, HUNDRED.trim(0), What.GONE, 50, 50),
     "1 lost, 1 new": Case(READ, rolled_back(1, 1), What.ROLLED_BACK, 100, 1, unread=1),
@@ -69,44 +65,24 @@ CASES = {
     "10 lost, 5 new": Case(READ, rolled_back(10, 5), What.ROLLED_BACK, 100, 10, unread=5),
     "10 lost, none new": Case(READ, rolled_back(10, 0), What.ROLLED_BACK, 90, 10),
     "all lost but one": Case(READ, rolled_back(99, 0), What.ROLLED_BACK, 1, 99),
-    "10 lost, 30 new, an old one deleted": Case(
-        READ, rolled_back(10, 30).delete(5), What.ROLLED_BACK, 100, 10, unread=30
-    ),
-    "10 lost, 30 new, the read ones trimmed": Case(
-        READ, rolled_back(10, 30).trim(30), What.ROLLED_BACK, 100, 10, unread=30
-    ),
+    "10 lost, 30 new, an old one deleted": Case(READ, rolled_back(10, 30).delete(5), What.ROLLED_BACK, 100, 10, unread=30),
+    "10 lost, 30 new, the read ones trimmed": Case(READ, rolled_back(10, 30).trim(30), What.ROLLED_BACK, 100, 10, unread=30),
     "unread ones lost": Case(HALF, rolled_back(10, 0), What.ROLLED_BACK, 50, None, unread=40),
     "unread ones lost, as many new": Case(HALF, rolled_back(10, 10), What.ROLLED_BACK, 50, None, unread=50),
     "unread ones lost, more new": Case(HALF, rolled_back(10, 30), What.ROLLED_BACK, 50, None, unread=70),
     "read and unread ones lost": Case(HALF, rolled_back(60, 5), What.ROLLED_BACK, 50, 10, unread=5),
     "a trim undone": Case(read(CAPPED), HUNDRED, What.ROLLED_BACK, 100, None),
-    "back before all that was there": Case(
-        read(CAPPED), Version().add(*range(1, 41)), What.ROLLED_BACK, 40, 60
-    ),
-    "back before all that was there, and new ones": Case(
-        read(CAPPED), Version().add(*range(1, 41), 101), What.ROLLED_BACK, 100, 60, unread=1
-    ),
-    "back before it was trimmed to nothing": Case(
-        read(HUNDRED.trim(0)), rolled_back(10, 2), What.ROLLED_BACK, 100, 10, unread=2
-    ),
-    "the id set ahead and back": Case(
-        read(replace(HUNDRED, last=500)), replace(HUNDRED, last=200), What.ROLLED_BACK, 200, None
-    ),
+    "back before all that was there": Case(read(CAPPED), Version().add(*range(1, 41)), What.ROLLED_BACK, 40, 60),
+    "back before all that was there, and new ones": Case(read(CAPPED), Version().add(*range(1, 41), 101), What.ROLLED_BACK, 100, 60, unread=1),
+    "back before it was trimmed to nothing": Case(read(HUNDRED.trim(0)), rolled_back(10, 2), What.ROLLED_BACK, 100, 10, unread=2),
+    "the id set ahead and back": Case(read(replace(HUNDRED, last=500)), replace(HUNDRED, last=200), What.ROLLED_BACK, 200, None),
     "created again, empty": Case(READ, Version(), What.RECREATED, 0, None),
     "created again, few": Case(READ, Version().add(101, 102), What.RECREATED, 0, None, unread=2),
-    "created again, as many": Case(
-        READ, Version().add(*range(101, 201)), What.RECREATED, 0, None, unread=100
-    ),
+    "created again, as many": Case(READ, Version().add(*range(101, 201)), What.RECREATED, 0, None, unread=100),
     "created again, more": Case(READ, Version().add(*range(101, 301)), What.RECREATED, 0, None, unread=200),
-    "created again, from 1 on": Case(
-        read(Version().add(5, 6, 7)), Version().add(1, 2), What.RECREATED, 0, None, unread=2
-    ),
-    "created again, from 1 on and past the position": Case(
-        read(Version().add(5, 6, 7)), Version().add(1, 8), What.RECREATED, 0, None, unread=2
-    ),
-    "created again, between": Case(
-        read(Version().add(5, 50, 100)), Version().add(30, 40), What.RECREATED, 0, None, unread=2
-    ),
+    "created again, from 1 on": Case(read(Version().add(5, 6, 7)), Version().add(1, 2), What.RECREATED, 0, None, unread=2),
+    "created again, from 1 on and past the position": Case(read(Version().add(5, 6, 7)), Version().add(1, 8), What.RECREATED, 0, None, unread=2),
+    "created again, between": Case(read(Version().add(5, 50, 100)), Version().add(30, 40), What.RECREATED, 0, None, unread=2),
     "created again, from 1 on, more than were ever trimmed": Case(
         read(Version().add(*range(105, 110)).trim(2)),
         Version().add(*range(1, 5)), What.RECREATED, 0, None, unread=4,
@@ -116,40 +92,25 @@ CASES = {
     "deleted, nothing known of it": Case(read(HUNDRED, 50, proven=False), None, What.DELETED, 50),
     "deleted, begun in the middle and not counted": Case(replace(HALF, added=None), None, What.DELETED, 50, None),
     # Checkpoints that were written before there was a proof
-    "without a proof: new entries": Case(
-        read(HUNDRED, proven=False), HUNDRED.add(101), What.GOES_ON, 100, unread=1
-    ),
-    "without a proof: 10 lost, 30 new": Case(
-        read(HUNDRED, proven=False), rolled_back(10, 30), What.ROLLED_BACK, 100, 10, unread=30
-    ),
-    "without a proof: 10 lost, none new": Case(
-        read(HUNDRED, proven=False), rolled_back(10, 0), What.ROLLED_BACK, 90, 10
-    ),
+    "without a proof: new entries": Case(read(HUNDRED, proven=False), HUNDRED.add(101), What.GOES_ON, 100, unread=1),
+    "without a proof: 10 lost, 30 new": Case(read(HUNDRED, proven=False), rolled_back(10, 30), What.ROLLED_BACK, 100, 10, unread=30),
+    "without a proof: 10 lost, none new": Case(read(HUNDRED, proven=False), rolled_back(10, 0), What.ROLLED_BACK, 90, 10),
     # Begun in the middle: how many were added up to there is not known
-    "uncounted: new entries": Case(
-        replace(READ, added=None), HUNDRED.add(101), What.GOES_ON, 100, unread=1
-    ),
-    "uncounted: 10 lost, 30 new": Case(
-        replace(READ, added=None), rolled_back(10, 30), What.ROLLED_BACK, 100, None, unread=30
-    ),
+    "uncounted: new entries": Case(replace(READ, added=None), HUNDRED.add(101), What.GOES_ON, 100, unread=1),
+    "uncounted: 10 lost, 30 new": Case(replace(READ, added=None), rolled_back(10, 30), What.ROLLED_BACK, 100, None, unread=30),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_each_case_has_its_verdict(case):
+def test_each_case_has_its_verdict_once(case):
+    """A query that goes on does not meet the same again: no loss that only a new checkpoint cures."""
     verdict = judge(case.at, case.now)
     assert (verdict.what, verdict.position.id, verdict.lost) == (case.what, case.goes_on_after, case.lost)
     if case.now is not None:
         assert case.now.count_after(verdict.position.id) == case.unread
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_verdict_is_given_once(case):
-    """A query that goes on does not meet the same again: no loss that only a new checkpoint cures."""
-    position = judge(case.at, case.now).position
-    again = judge(position, case.now)
+    again = judge(verdict.position, case.now)
     assert not again.is_loss
-    assert again.position == position
+    assert again.position == verdict.position
 
 
 def test_before_redis_7_only_ids_and_entries_say_something():

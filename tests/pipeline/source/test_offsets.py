@@ -166,15 +166,12 @@ def test_a_backlog_is_what_was_seen_behind_a_position():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        (
-            {"v": 4, "streams": {}},
-            r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 4; this Rillet reads versions 2 and 3\. Go on",
-        ),
+        ({"v": 4, "streams": {}}, r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 4; this Rillet reads versions 2 and 3\. Go on"),
         ({"v": 1, "streams": {}}, "version 1; this Rillet reads versions 2 and 3"),
         ({}, "is of another source"),
         ({"v": 2, "group": "g"}, "another mode"),
     ],
-)
+)  # fmt: skip
 def test_other_offsets_are_refused(tree, message):
     with pytest.raises(OffsetError, match=message):
         offsets.load(tree)

@@ -90,14 +90,11 @@ def test_names_of_kafkas_source_are_read_as_ours():
         ({"subscribe": "s"}, "'subscribe' and 'streams' are the same"),
         ({"streams": "", "subscribePattern": "a["}, "no regular expression"),
         ({"streams": "", "subscribePattern": "a", "streamsPattern": "a*"}, "give one of"),
-        (
-            {"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"},
-            "and 'startingTimestamp' exclude each other",
-        ),
+        ({"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"}, "and 'startingTimestamp' exclude each other"),
         ({"startingOffsetsByTimestamp": "5"}, "takes JSON of times by stream"),
         ({"startingOffsetsByTimestamp": '{"s": "x"}'}, "takes milliseconds since 1970"),
     ],
-)
+)  # fmt: skip
 def test_what_contradicts_them_is_named(given, words):
     with pytest.raises(OptionError, match=words):
         read(**given)

@@ -88,11 +88,8 @@ def test_tables_that_this_process_writes_are_refused(spark, redis, stream, elsew
 
 @pytest.mark.parametrize(
     ("address", "why"),
-    [
-        ("s3a://bucket/lake", "S3AFileSystem not found"),
-        ("nothing://host/lake", 'No FileSystem for scheme "nothing"'),
-    ],
-)
+    [("s3a://bucket/lake", "S3AFileSystem not found"), ("nothing://host/lake", 'No FileSystem for scheme "nothing"')],
+)  # fmt: skip
 def test_a_file_system_that_spark_does_not_have_is_refused_before_a_query_starts(
     address, why, spark, redis, stream, capsys
 ):

@@ -83,14 +83,8 @@ def add(redis, stream, numbers):
 def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, stream, tmp_path, spark):
     folder = tmp_path / "out"
     ingest = [
-        "ingest",
-        "--streams",
-        stream,
-        "--port",
-        redis.options["port"],
-        "--option",
-        "maxRowsPerTrigger=40",
-    ]
+        "ingest", "--streams", stream, "--port", redis.options["port"], "--option", "maxRowsPerTrigger=40",
+    ]  # fmt: skip
     add(redis, stream, range(1, 11))
     job = Job(folder, *ingest, "--follow", "300 milliseconds", "--metrics-port", "0")
     try:
@@ -185,13 +179,8 @@ def test_a_ledger_job_reports_how_far_it_is_behind_its_server(spark, tmp_path, c
             assert metrics()["running"] == 1
 
         words = [
-            "ledger",
-            str(tmp_path / "appendonlydir"),
-            "--out",
-            str(folder),
-            "--follow",
-            "100 milliseconds",
-        ]
+            "ledger", str(tmp_path / "appendonlydir"), "--out", str(folder), "--follow", "100 milliseconds",
+        ]  # fmt: skip
         words += ["--option", f"maxBytesPerTrigger={written // 2}", "--metrics-port", str(port)]
         assert follow_until(scene, *words) == 0
     reported = re.findall(

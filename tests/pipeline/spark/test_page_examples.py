@@ -65,12 +65,8 @@ def test_a_table_of_the_catalog_is_read_with_options_at_the_query(spark, redis):
     )
     try:
         assert [row.order for row in spark.sql(f"SELECT * FROM t WITH ({words})").collect()] == [
-            1,
-            2,
-            3,
-            4,
-            5,
-        ]
+            1, 2, 3, 4, 5,
+        ]  # fmt: skip
         with pytest.raises(AnalysisException, match="Spark drops the OPTIONS of CREATE TABLE"):
             spark.sql("SELECT * FROM t").collect()
     finally:

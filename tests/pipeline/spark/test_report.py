@@ -140,11 +140,8 @@ def test_the_lag_goes_down_as_a_group_reads(made):
         row["ms"] - BEGIN: picked(row, "added delivered redelivered acked") for row in made.table("traffic")
     }
     assert [traffic[at] for at in (0, 1000, 6000, 8000)] == [
-        (6, 0, 0, 0),
-        (0, 4, 0, 2),
-        (0, 0, 1, 0),
-        (0, 0, 0, 1),
-    ]
+        (6, 0, 0, 0), (0, 4, 0, 2), (0, 0, 1, 0), (0, 0, 0, 1),
+    ]  # fmt: skip
 
 
 def test_the_pending_lists_are_those_of_the_server_at_every_moment(made, spark):

@@ -12,14 +12,8 @@ BASE = -(1 << 62)
 def row(ordinal, event, at=None, **columns):
     """A row of stream s in database 0, file 1; `at` is its clock, and its own time unless given."""
     found = {
-        "db": 0,
-        "stream": "s",
-        "file_seq": 1,
-        "ordinal": ordinal,
-        "event": event,
-        "clock_ms": at,
-        "at_ms": at,
-    }
+        "db": 0, "stream": "s", "file_seq": 1, "ordinal": ordinal, "event": event, "clock_ms": at, "at_ms": at,
+    }  # fmt: skip
     return tuple({**found, **columns}.get(name) for name in NAMES)
 
 

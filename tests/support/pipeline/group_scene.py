@@ -23,13 +23,9 @@ class Scene:
         self.stream = f"orders{next(numbers)}"
         self.dead = f"{self.stream}-dead"
         self.given = {
-            "port": server.port,
-            "streams": self.stream,
-            "group": "g",
-            "consumer": "me",
-            "startingOffsets": "earliest",
-            "retryIntervalMs": 1,
-        } | options
+            "port": server.port, "streams": self.stream, "group": "g", "consumer": "me",
+            "startingOffsets": "earliest", "retryIntervalMs": 1,
+        } | options  # fmt: skip
         if "maxDeliveries" in options:
             self.given["deadLetterStream"] = self.dead
         self.rows: dict[int, list[dict[str, Any]]] = {}

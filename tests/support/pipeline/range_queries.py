@@ -10,11 +10,8 @@ from rillet.pipeline.source.options import RangeStreamOptions
 
 def engine(connection, offset=None, **given):
     words = {
-        "port": str(connection.endpoint.port),
-        "retries": "0",
-        "startingoffsets": "earliest",
-        "fetchsize": "3",
-    } | given
+        "port": str(connection.endpoint.port), "retries": "0", "startingoffsets": "earliest", "fetchsize": "3",
+    } | given  # fmt: skip
     options = RangeStreamOptions.of({name: word for name, word in words.items() if word is not None})
     return Engine(lambda: RangeStreamReader(default_schema(), options), offset)
 

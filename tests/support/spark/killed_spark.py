@@ -44,16 +44,8 @@ class Producer(threading.Thread):
                         if name.startswith("group") and self.count % 100 == 0:
                             # Whether the deserter got them or not: they are pending, or new.
                             desert = (
-                                "XREADGROUP",
-                                "GROUP",
-                                "g",
-                                "deserter",
-                                "COUNT",
-                                5,
-                                "STREAMS",
-                                stream,
-                                ">",
-                            )
+                                "XREADGROUP", "GROUP", "g", "deserter", "COUNT", 5, "STREAMS", stream, ">",
+                            )  # fmt: skip
                             with contextlib.suppress(ConnectionLost):
                                 self._connection.call(*desert)
                 self.count += 20
@@ -101,12 +93,10 @@ class Driver:
                 start_new_session=True,
                 env=os.environ
                 | {
-                    "PYTHONPATH": str(Path(__file__).parents[2]),
-                    "SPARK_HOME": str(home),
-                    "SPARK_CONF_DIR": str(conf),
-                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "PYTHONPATH": str(Path(__file__).parents[2]), "SPARK_HOME": str(home),
+                    "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1",
                 },
-            )
+            )  # fmt: skip
 
     def go(self) -> None:
         """Let it start its queries, once Spark runs."""

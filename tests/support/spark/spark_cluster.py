@@ -22,12 +22,9 @@ class Cluster:
         self.home = quick_home(folder, "python")  # executors leave their logs in a folder of it
         self._folder = folder
         self._environment = os.environ | {
-            "JAVA_HOME": java_home,
-            "SPARK_HOME": str(self.home),
-            "SPARK_DAEMON_JAVA_OPTS": FAST,
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
+            "JAVA_HOME": java_home, "SPARK_HOME": str(self.home), "SPARK_DAEMON_JAVA_OPTS": FAST,
+            "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1",
+        }  # fmt: skip
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = f"spark://127.0.0.1:{free_port()}"
 

@@ -69,9 +69,7 @@ def main(url: str, folder: Path, master: str, work: str) -> None:
         "to be killed",
         **(connect_port() if master == CONNECT else {}),
         **{
-            "spark.remote" if master == CONNECT else "spark.master": "local[2,8]"
-            if master == CONNECT
-            else master,
+            "spark.remote" if master == CONNECT else "spark.master": "local[2,8]" if master == CONNECT else master,
             "spark.driver.memory": "768m",
             "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
             "spark.executor.memory": "512m",
@@ -82,7 +80,7 @@ def main(url: str, folder: Path, master: str, work: str) -> None:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.shuffle.partitions": "1",
         },
-    )
+    )  # fmt: skip
     if master != CONNECT:
         spark.sparkContext.setLogLevel("ERROR")
     spark.range(1).collect()

@@ -50,12 +50,8 @@ usual = [
     record(*b"XGROUP SETID orders g 5-4 ENTRIESREAD 7".split()),
 ]
 state = [
-    record(b"MULTI"),
-    record(b"EXEC"),
-    record(b"SELECT", b"3"),
-    record(b"SELECT", b"0"),
-    record(b"DEL", b"s"),
-]
+    record(b"MULTI"), record(b"EXEC"), record(b"SELECT", b"3"), record(b"SELECT", b"0"), record(b"DEL", b"s"),
+]  # fmt: skip
 notes = [b"#MS:1700000000123\r\n", b"#TS:1700000001\r\n", b"# a remark\r\n", b"#MS:x\r\n"]
 pieces = [*usual, *state, *notes, b"\r\n", b"*", b"\r\n*1", b"$9\r\n", b"plain"]
 values = st.lists(st.sampled_from(pieces), max_size=4).map(b"".join).flatmap(

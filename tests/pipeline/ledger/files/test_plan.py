@@ -37,22 +37,7 @@ def record(*words: bytes | str) -> bytes:
 
 PLAIN = [
     record("XADD", "s", "1-1", "f", "v"),
-    record(
-        "XCLAIM",
-        "s",
-        "g",
-        "c",
-        "0",
-        "1-1",
-        "TIME",
-        "5",
-        "RETRYCOUNT",
-        "1",
-        "FORCE",
-        "JUSTID",
-        "LASTID",
-        "1-1",
-    ),
+    record("XCLAIM", "s", "g", "c", "0", "1-1", "TIME", "5", "RETRYCOUNT", "1", "FORCE", "JUSTID", "LASTID", "1-1"),
     record("XACK", "s", "g", "1-1", "2-2", "003-03"),
     record("SELECT", "3"),
     record("SELECT", "0"),
@@ -61,7 +46,7 @@ PLAIN = [
     b"#TS:1700000000\r\n",
     b"#MS:1700000000123\r\n",
     b"# a remark\r\n",
-]
+]  # fmt: skip
 # Values that look like all this, or like the end of what they stand in.
 hostile = st.lists(
     st.sampled_from([*PLAIN, b"\r\n", b"#", b"*", b"$", b"*3\r\n$4\r\nXADD\r\n", b"$999\r\n", b"x" * 40]),

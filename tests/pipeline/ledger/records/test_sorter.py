@@ -26,17 +26,8 @@ def claims(draw) -> list[bytes]:
         draw(numbers), b"FORCE", b"JUSTID", b"LASTID", draw(ids),
     ]  # fmt: skip
     return draw(
-        st.sampled_from(
-            [
-                words,
-                words,
-                words,
-                words[:12],
-                [*words[:6], *words[8:10], *words[6:8], *words[10:]],
-                [*words, b"x"],
-            ]
-        )
-    )
+        st.sampled_from([words, words, words, words[:12], [*words[:6], *words[8:10], *words[6:8], *words[10:]], [*words, b"x"]]),
+    )  # fmt: skip
 
 
 @st.composite
@@ -44,20 +35,12 @@ def adds(draw) -> list[bytes]:
     options = draw(
         st.sampled_from(
             [
-                [],
-                [],
-                [],
-                [b"MAXLEN", b"=", b"5"],
-                [b"maxlen", b"=", b"17"],
-                [b"MAXLEN", b"5"],
-                [b"MAXLEN", b"=", b"x"],
-                [b"NOMKSTREAM"],
-                [b"minid", b"=", b"3-0"],
-                [b"MINID", b"=", b"3"],
+                [], [], [], [b"MAXLEN", b"=", b"5"], [b"maxlen", b"=", b"17"], [b"MAXLEN", b"5"],
+                [b"MAXLEN", b"=", b"x"], [b"NOMKSTREAM"], [b"minid", b"=", b"3-0"], [b"MINID", b"=", b"3"],
                 [b"MAXLEN", b"=", b"5", b"LIMIT", b"7"],
             ]
         )
-    )
+    )  # fmt: skip
     return [b"XADD", draw(names), *options, draw(ids), b"f", b"v"]  # fmt: skip
 
 
