@@ -15,23 +15,11 @@ from rillet.storage.collections.base import Collection
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "SECURITY.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")),
+]  # fmt: skip
 FOLDERS = (
-    "benchmarks",
-    "commands",
-    "console",
-    "docs",
-    "pipeline",
-    "protocol",
-    "server",
-    "storage",
-    "style",
-    "tests",
-)
+    "benchmarks", "commands", "console", "docs", "pipeline", "protocol", "server", "storage", "style", "tests",
+)  # fmt: skip
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\s]+)`")

@@ -66,16 +66,12 @@ def test_a_mistake_of_the_first_minutes_says_what_to_do(case):
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
-        ("console redis://x --read-onyl", "--read-only"),
-        ("dev --persits x", "--persist"),
-        ("top redis://x --jsn", "--json"),
-        ("redrive redis://x dead --flter a=b", "--filter"),
-        ("audit --timout 3 -- worker", "--timeout"),
-        ("proxy redis://x --prot 3", "--port"),
-        ("pipeline replya", "replay"),
-        ("pipeline REPORT", "report"),
+        ("console redis://x --read-onyl", "--read-only"), ("dev --persits x", "--persist"),
+        ("top redis://x --jsn", "--json"), ("redrive redis://x dead --flter a=b", "--filter"),
+        ("audit --timout 3 -- worker", "--timeout"), ("proxy redis://x --prot 3", "--port"),
+        ("pipeline replya", "replay"), ("pipeline REPORT", "report"),
     ],
-)
+)  # fmt: skip
 def test_a_misspelt_word_of_a_tool_gets_the_one_that_was_meant(line, meant, capsys):
     tool, *words = line.split()
     with pytest.raises(SystemExit) as ended:

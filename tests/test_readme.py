@@ -122,14 +122,9 @@ def test_the_test_with_the_fixtures_runs(tmp_path):
 
 def test_what_the_readme_says_is_not_there_is_not_there(server):
     for line in (
-        "ARSET a 0 v",
-        "VADD v VALUES 1 1 e",
-        "HOTKEYS START",
-        "BACKUP LIST",
-        "PFDEBUG ENCODING k",
-        "PFSELFTEST",
+        "ARSET a 0 v", "VADD v VALUES 1 1 e", "HOTKEYS START", "BACKUP LIST", "PFDEBUG ENCODING k", "PFSELFTEST",
         "MODULE LOAD x.so",
-    ):
+    ):  # fmt: skip
         assert redis_cli(server.port, line).startswith("(error)"), line
 
 

@@ -283,13 +283,8 @@ def test_every_command_of_streams_is_in_the_file_that_its_name_says():
     }
     elsewhere = {name: place for name, place in places.items() if place != name.partition("|")[0]}
     assert elsewhere == {
-        "xackdel": "xdel",
-        "xcfgset": "idempotency",
-        "xdelex": "xdel",
-        "xidmprecord": "idempotency",
-        "xlen": "xrange",
-        "xnack": "xack",
-        "xrevrange": "xrange",
-    }
+        "xackdel": "xdel", "xcfgset": "idempotency", "xdelex": "xdel", "xidmprecord": "idempotency", "xlen": "xrange",
+        "xnack": "xack", "xrevrange": "xrange",
+    }  # fmt: skip
     for name, place in elsewhere.items():
         assert name.upper() in rows()["XDEL, XINFO …"] or place == "xack"

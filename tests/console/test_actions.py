@@ -241,11 +241,8 @@ async def test_a_read_only_link_sends_no_command_that_changes_something(client, 
         with pytest.raises(ReadOnlyError):
             await run(link, chosen)
     for words in (
-        ("FLUSHALL",),
-        ("DEBUG", "CLOCK", "ADVANCE", 5),
-        ("DEBUG", "FAULT", "CLEAR"),
-        ("CLIENT", "KILL", "x"),
-    ):
+        ("FLUSHALL",), ("DEBUG", "CLOCK", "ADVANCE", 5), ("DEBUG", "FAULT", "CLEAR"), ("CLIENT", "KILL", "x"),
+    ):  # fmt: skip
         with pytest.raises(ReadOnlyError):
             await link.send([command(*words)])
     assert set(holders(client).values()) == {b"Bob"}

@@ -46,11 +46,8 @@ async def test_streams_and_groups_have_the_documented_names(scene, link):
     (group,) = stream["groups"]
     assert set(group) == GROUP
     assert (stream["stream"], stream["length"], stream["pending"], found["complete"]) == (
-        "orders",
-        5,
-        3,
-        True,
-    )
+        "orders", 5, 3, True,
+    )  # fmt: skip
     assert (group["oldest_id"], group["most_delivered_id"], group["most_deliveries"]) == ("3-0", "3-0", 6)
     assert group["oldest_idle_ms"] >= 3_600_000
     acked = found["server"]["kind"] == "Rillet"  # the other servers of this test are too old
@@ -111,11 +108,8 @@ def test_it_is_behind_the_token_and_says_errors_in_json(running):
         assert (found.status, json.loads(found.text)["length"]) == (200, 1)
         assert found.headers["content-type"] == "application/json"
         for path, status in (
-            ("streams/none", 404),
-            ("nothing", 404),
-            ("pending?idle=soon", 400),
-            ("pending?limit=1001", 400),
+            ("streams/none", 404), ("nothing", 404), ("pending?idle=soon", 400), ("pending?limit=1001", 400),
             ("pending?group=none", 404),
-        ):
+        ):  # fmt: skip
             answer = console.ask(f"/api/{path}", headers=own)
             assert (answer.status, set(json.loads(answer.text))) == (status, {"error"}), path

@@ -30,19 +30,9 @@ HOSTILE = {
     "empty": b"",
 }
 POSTED = {
-    "field": "item",
-    "value": "x",
-    "id": "1-0",
-    "to": "Alice",
-    "consumer": "Bob",
-    "key": "orders",
-    "group": "g",
-    "fault": "1",
-    "line": "SET orders x",
-    "session": "x",
-    "do": "start",
-    "fields": "n 1",
-}
+    "field": "item", "value": "x", "id": "1-0", "to": "Alice", "consumer": "Bob", "key": "orders", "group": "g",
+    "fault": "1", "line": "SET orders x", "session": "x", "do": "start", "fields": "n 1",
+}  # fmt: skip
 
 
 def routes():
@@ -128,14 +118,8 @@ def test_read_only_holds_on_the_server_and_still_shows_the_command(client, readi
 
 def test_the_router_has_the_routes_that_these_tests_walk():
     assert {path for _, path in ROUTES} >= {
-        *PAGES,
-        "/live",
-        "/now",
-        "/watch",
-        "/prompt",
-        "/prompt/help",
-        "/act/add",
-    }
+        *PAGES, "/live", "/now", "/watch", "/prompt", "/prompt/help", "/act/add",
+    }  # fmt: skip
     assert POSTS == ["/act/add", "/job/stop", "/prompt", "/prompt/help", "/watch"]
 
 
@@ -162,17 +146,10 @@ def test_every_page_but_login_wants_the_token_and_without_it_no_answer_has_facts
         known = console.ask("/nope", headers={"Authorization": "Bearer open-sesame"})
         assert (known.status, str(peer.port) in known.text) == (404, True)
         for path, status in (
-            ("/loginfoo", 401),
-            ("/login/", 401),
-            ("/login/../keys", 401),
-            ("/nope", 401),
-            ("/login", 200),
-            ("/static/nope", 404),
-            ("/static/", 404),
-            ("/static/../keys", 404),
-            ("/static/%2e%2e/keys", 404),
+            ("/loginfoo", 401), ("/login/", 401), ("/login/../keys", 401), ("/nope", 401), ("/login", 200),
+            ("/static/nope", 404), ("/static/", 404), ("/static/../keys", 404), ("/static/%2e%2e/keys", 404),
             ("/static/shared/nope", 404),
-        ):
+        ):  # fmt: skip
             answer = console.ask(path)
             assert answer.status == status, path
             assert str(peer.port) not in answer.text, path
@@ -259,12 +236,9 @@ def test_hostile_names_and_values_are_text_on_every_page(client, writing, name):
     answers += [
         (line, writing.ask("/prompt", {"csrf": csrf, "session": "x", "line": line}))
         for line in (
-            f"XRANGE {quote(word)} - +",
-            f"ECHO {quote(word)}",
-            f"NOPE {quote(word)}",
-            word.decode("latin-1"),
+            f"XRANGE {quote(word)} - +", f"ECHO {quote(word)}", f"NOPE {quote(word)}", word.decode("latin-1"),
         )
-    ]
+    ]  # fmt: skip
     answers.append(("help", writing.ask("/prompt/help", {"csrf": csrf, "line": word.decode("latin-1")})))
     answers += [
         (path, writing.ask("/now" + url("", page=path, key=word, group=word, id="1-0"))) for path in pages
@@ -300,12 +274,9 @@ def test_hostile_names_are_text_in_faults_clients_commands_and_timelines(name):
         client.config_set("slowlog-log-slower-than", 10_000)
         until(lambda: "XREADGROUP" in console.ask("/clients").text)
         for path in (
-            "/time",
-            "/clients",
-            url("/message", key=word, id="1-0"),
-            url("/message", key=word, id="0-5"),
+            "/time", "/clients", url("/message", key=word, id="1-0"), url("/message", key=word, id="0-5"),
             "/act/fault?key=<script>alert&more=<img",
-        ):
+        ):  # fmt: skip
             answer = console.ask(path)
             assert answer.status == 200, answer.text
             for sign in ("<script>alert", "<img", "49{", "\x00", "\u202e", "\u2066"):
@@ -331,11 +302,8 @@ def test_values_and_field_names_of_megabytes_are_cut(client, writing):
     client.xadd("orders", {b"<f>" * 400_000: b"<v>" * 3_500_000}, "2-0")
     client.hset("hash", mapping={b"<f>" * 400_000: b"<v>" * 3_500_000})
     for path in (
-        "/stream?key=orders",
-        "/message?key=orders&id=2-0",
-        "/stream?key=orders&from=2-0",
-        "/key?key=hash",
-    ):
+        "/stream?key=orders", "/message?key=orders&id=2-0", "/stream?key=orders&from=2-0", "/key?key=hash",
+    ):  # fmt: skip
         answer = writing.ask(path)
         assert answer.status == 200
         assert len(answer.text) < 60_000
@@ -352,31 +320,15 @@ def test_a_key_that_is_too_long_for_an_address_is_shown_without_a_link(client, w
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/stream", 400),
-        ("/key", 400),
-        ("/key?key=nothing", 404),
-        ("/keys?cursor=x", 400),
-        ("/keys?cursor=-1", 400),
-        ("/keys?cursor=99999999999999999999999", 400),
-        ("/keys?cursor=99999999999999999999", 502),
-        ("/keys?cursor=1:5", 502),
-        ("/time", 404),
-        ("/now?page=/nothing", 404),
-        ("/now", 404),
-        ("/group?key=orders", 400),
-        ("/message?key=orders&id=abc", 400),
-        ("/stream?key=%22open", 400),
-        ("/stream?key=nothing", 404),
-        ("/group?key=orders&group=nothing", 404),
-        ("/message?key=orders&id=9-9", 404),
-        ("/nothing", 404),
-        ("/live?page=/nothing", 404),
-        ("/act/nothing", 404),
-        ("/done/nothing", 404),
-        ("/static/../app.py", 404),
+        ("/stream", 400), ("/key", 400), ("/key?key=nothing", 404), ("/keys?cursor=x", 400), ("/keys?cursor=-1", 400),
+        ("/keys?cursor=99999999999999999999999", 400), ("/keys?cursor=99999999999999999999", 502),
+        ("/keys?cursor=1:5", 502), ("/time", 404), ("/now?page=/nothing", 404), ("/now", 404), ("/group?key=orders", 400),
+        ("/message?key=orders&id=abc", 400), ("/stream?key=%22open", 400), ("/stream?key=nothing", 404),
+        ("/group?key=orders&group=nothing", 404), ("/message?key=orders&id=9-9", 404), ("/nothing", 404),
+        ("/live?page=/nothing", 404), ("/act/nothing", 404), ("/done/nothing", 404), ("/static/../app.py", 404),
         ("/static/%2e%2e/app.py", 404),
     ],
-)
+)  # fmt: skip
 def test_an_address_that_leads_nowhere_says_so(client, writing, path, status):
     answer = writing.ask(path)
     assert answer.status == status

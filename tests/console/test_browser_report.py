@@ -29,14 +29,10 @@ PENDING = {
 
 TRAFFIC = [
     {
-        "ms": 1_800_000_000_000 + 60_000 * n,
-        "added": n % 7,
-        "delivered": n % 5,
-        "acked": n % 5,
-        "redelivered": n % 2,
+        "ms": 1_800_000_000_000 + 60_000 * n, "added": n % 7, "delivered": n % 5, "acked": n % 5, "redelivered": n % 2,
     }
     for n in range(50)
-]
+]  # fmt: skip
 TIMES = [
     {"db": 0, "stream": "orders", "group": group, "share": n / 100, "ms": n * n * slow}
     for group, slow in (("billing", 1), ("shipping", 50))

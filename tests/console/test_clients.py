@@ -24,23 +24,14 @@ async def until(condition):
 @pytest.mark.parametrize(
     "line",
     [
-        "AUTH s3cret",
-        "auth user s3cret",
-        "HELLO 3 AUTH user s3cret SETNAME x",
-        "ACL SETUSER app on >s3cret ~*",
-        "acl setuser app <s3cret",
-        "CONFIG SET requirepass s3cret",
-        "CONFIG SET maxmemory 1 masterauth s3cret",
-        "CONFIG SET primaryauth s3cret",
-        "MIGRATE host 6379 key 0 5000 AUTH s3cret",
-        "MIGRATE host 6379 key 0 5000 AUTH2 user s3cret",
-        "SENTINEL SET mymaster auth-pass s3cret",
-        "SENTINEL CONFIG SET sentinel-pass s3cret",
-        "ACL DRYRUN user AUTH s3cret",
-        "acl dryrun user config set requirepass s3cret",
-        "COMMAND GETKEYS MIGRATE host 6379 key 0 5000 AUTH s3cret",
+        "AUTH s3cret", "auth user s3cret", "HELLO 3 AUTH user s3cret SETNAME x", "ACL SETUSER app on >s3cret ~*",
+        "acl setuser app <s3cret", "CONFIG SET requirepass s3cret", "CONFIG SET maxmemory 1 masterauth s3cret",
+        "CONFIG SET primaryauth s3cret", "MIGRATE host 6379 key 0 5000 AUTH s3cret",
+        "MIGRATE host 6379 key 0 5000 AUTH2 user s3cret", "SENTINEL SET mymaster auth-pass s3cret",
+        "SENTINEL CONFIG SET sentinel-pass s3cret", "ACL DRYRUN user AUTH s3cret",
+        "acl dryrun user config set requirepass s3cret", "COMMAND GETKEYS MIGRATE host 6379 key 0 5000 AUTH s3cret",
     ],
-)
+)  # fmt: skip
 def test_a_password_in_a_command_is_hidden(line):
     shown = b" ".join(hidden(line.encode().split()))
     assert b"s3cret" not in shown
@@ -83,12 +74,8 @@ def test_a_hostile_client_list_is_text():
     reply = "id=7 addr=1.2.3.4:5 name=<b> user=\u202eevil flags=b cmd=xreadgroup lib-name= tot-mem=x\n\nbroken\n".encode()
     (found,) = clients(reply)
     assert (found.id, found.name, found.user, found.blocked, found.memory) == (
-        7,
-        "<b>",
-        "\ufffdevil",
-        True,
-        None,
-    )
+        7, "<b>", "\ufffdevil", True, None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("mark", ["\x1c", "\x0b", "\x85", "\u2028"])

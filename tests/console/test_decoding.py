@@ -27,14 +27,11 @@ class Bomb:
 @pytest.mark.parametrize(
     ("raw", "how"),
     [
-        (JSON, ("JSON",)),
-        (gzip.compress(JSON), ("gzip", "JSON")),
-        (zlib.compress(JSON), ("zlib", "JSON")),
-        (base64.b64encode(JSON), ("base64", "JSON")),
-        (base64.b64encode(gzip.compress(JSON)), ("base64", "gzip", "JSON")),
+        (JSON, ("JSON",)), (gzip.compress(JSON), ("gzip", "JSON")), (zlib.compress(JSON), ("zlib", "JSON")),
+        (base64.b64encode(JSON), ("base64", "JSON")), (base64.b64encode(gzip.compress(JSON)), ("base64", "gzip", "JSON")),
     ],
     ids=["json", "gzip", "zlib", "base64", "gzip in base64"],  # a gzip has the time of its making
-)
+)  # fmt: skip
 def test_wrapping_is_named_from_the_outside_in(raw, how):
     found = decoded(raw)
     assert (found.how, found.tree) == (how, ORDER)
@@ -57,16 +54,10 @@ def test_a_pickle_is_named_and_never_loaded(protocol, wrap):
 @pytest.mark.parametrize(
     "raw",
     [
-        b"",
-        b"plain",
-        b"deadbeefdeadbeef",
-        b"{not json",
-        b"\x1f\x8bbroken",
-        b"\x80",
-        b"\xff\x00" * 9,
+        b"", b"plain", b"deadbeefdeadbeef", b"{not json", b"\x1f\x8bbroken", b"\x80", b"\xff\x00" * 9,
         pytest.param(b"[" * 60_000, id="deep"),
     ],
-)
+)  # fmt: skip
 def test_what_is_nothing_known_stays_as_it_is(raw):
     assert decoded(raw) is None
 

@@ -30,13 +30,10 @@ def held(server, consumer=None):
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
-        ("claim", ("XCLAIM",)),
-        ("ack", ("XACK",)),
-        ("deadletter", ("EVAL",)),
-        ("replay", ("EVAL",)),
+        ("claim", ("XCLAIM",)), ("ack", ("XACK",)), ("deadletter", ("EVAL",)), ("replay", ("EVAL",)),
         ("giveback", ("XNACK",)),
     ],
-)
+)  # fmt: skip
 def test_an_action_is_done_once_or_not_at_all_and_what_is_said_of_it_is_true(name, commands, typed):
     def story(server):
         client = server.client()

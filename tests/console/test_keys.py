@@ -27,12 +27,8 @@ async def test_keys_are_counted_by_type_and_found_by_name_and_type(client, link)
     assert rows[b"jobs"].ttl is None
     assert rows[b"user"].memory > 0
     assert [row.key for row in (await KeysSubject(b"s").read(link)).rows] == [
-        b"jobs",
-        b"orders",
-        b"scores",
-        b"tags",
-        b"user",
-    ]
+        b"jobs", b"orders", b"scores", b"tags", b"user",
+    ]  # fmt: skip
     assert [row.key for row in (await KeysSubject(b"", "zset").read(link)).rows] == [b"scores"]
 
 

@@ -34,18 +34,12 @@ def test_any_line_is_split_or_refused(line):
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("DEL foo\u00a0bar", ["DEL", "foo\u00a0bar"]),
-        ("a\u2003b\u2028c\x1cd\x85e", ["a\u2003b\u2028c\x1cd\x85e"]),
-        ("\ta\vb\fc\r\nd ", ["a", "b", "c", "d"]),
-        ('foo"bar baz" x', ["foobar baz", "x"]),
-        ("foo'bar baz' x", ["foobar baz", "x"]),
-        ("it\\n", ["it\\n"]),
-        ("'a\\'b' 'c\\d' 'e\\\\'", ["a'b", "c\\d", None]),
-        ("\"\" ''", ["", ""]),
-        ('"a\\n\\x41\\""', ['a\nA"']),
-        ("\"a'b\" 'a\"b'", ["a'b", 'a"b']),
+        ("DEL foo\u00a0bar", ["DEL", "foo\u00a0bar"]), ("a\u2003b\u2028c\x1cd\x85e", ["a\u2003b\u2028c\x1cd\x85e"]),
+        ("\ta\vb\fc\r\nd ", ["a", "b", "c", "d"]), ('foo"bar baz" x', ["foobar baz", "x"]),
+        ("foo'bar baz' x", ["foobar baz", "x"]), ("it\\n", ["it\\n"]), ("'a\\'b' 'c\\d' 'e\\\\'", ["a'b", "c\\d", None]),
+        ("\"\" ''", ["", ""]), ('"a\\n\\x41\\""', ['a\nA"']), ("\"a'b\" 'a\"b'", ["a'b", 'a"b']),
     ],
-)
+)  # fmt: skip
 def test_a_line_is_split_as_redis_cli_splits_it(line, found):
     if None in found:  # the last quote is escaped, so that it closes nothing
         with pytest.raises(ValueError, match="not closed"):
@@ -65,15 +59,10 @@ def test_a_line_with_unbalanced_quotes_is_refused(line):
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
-        (b"orders", "orders"),
-        ("größe".encode(), "größe"),
-        (b"two words", '"two words"'),
-        (b"", '""'),
-        (b"\xff\x00", '"\\xff\\x00"'),
-        (b"it's", '"it\'s"'),
-        ("a\u202eb".encode(), '"a\\xe2\\x80\\xaeb"'),
+        (b"orders", "orders"), ("größe".encode(), "größe"), (b"two words", '"two words"'), (b"", '""'),
+        (b"\xff\x00", '"\\xff\\x00"'), (b"it's", '"it\'s"'), ("a\u202eb".encode(), '"a\\xe2\\x80\\xaeb"'),
     ],
-)
+)  # fmt: skip
 def test_a_word_is_quoted_only_where_it_must_be(word, shown):
     assert quote(word) == shown
 

@@ -39,11 +39,8 @@ def day(consoles):
             client.xadd("payments", {"order": 7_300 + number, "amount": 18})
             client.xadd("emails", {"to": "sara@example.com"})
         for stream, group in (
-            ("orders", "billing"),
-            ("orders", "shipping"),
-            ("payments", "ledger"),
-            ("emails", "senders"),
-        ):
+            ("orders", "billing"), ("orders", "shipping"), ("payments", "ledger"), ("emails", "senders"),
+        ):  # fmt: skip
             client.xgroup_create(stream, group, "0")
         first = client.xrange("orders", count=1)[0][0]
         for stream, group, consumer, count, minutes in STORY:

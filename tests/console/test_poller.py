@@ -228,11 +228,8 @@ async def test_a_page_of_a_group_filters_sorts_and_pages_through_the_whole_backl
 
     shown = await table()
     assert (shown["rows"][0].id, shown["most_id"], shown["most"], shown["fitting"]) == (
-        "2501-0",
-        "2500-0",
-        9,
-        3_000,
-    )
+        "2501-0", "2500-0", 9, 3_000,
+    )  # fmt: skip
     assert (await table(sort="deliveries"))["rows"][0].id == "2500-0"
     assert [entry.id for entry in (await table(idle_over="1h"))["rows"]] == ["2501-0"]
     assert [entry.id for entry in (await table(tries="5"))["rows"]] == ["2500-0"]

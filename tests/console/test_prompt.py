@@ -235,15 +235,9 @@ async def test_a_password_is_in_no_reply_and_no_echo(kind):
         async with Link(f"redis://:s3cret-word@127.0.0.1:{server.port}") as link:
             prompt = Prompt(link)
             for line in (
-                "CONFIG GET *",
-                "CONFIG GET requirepass",
-                "MULTI",
-                "CONFIG GET requirepass",
-                "EXEC",
-                "AUTH s3cret-word",
-                "HELLO 2 AUTH default s3cret-word",
-                "config get require*",
-            ):
+                "CONFIG GET *", "CONFIG GET requirepass", "MULTI", "CONFIG GET requirepass", "EXEC", "AUTH s3cret-word",
+                "HELLO 2 AUTH default s3cret-word", "config get require*",
+            ):  # fmt: skip
                 exchange = await ask(prompt, line)
                 assert exchange.kind == "reply"
                 assert "s3cret" not in exchange.line + exchange.text
@@ -457,23 +451,11 @@ async def test_many_lines_at_once_evict_without_an_error(prompt, client, monkeyp
 
 async def test_the_database_and_the_transaction_of_the_next_line_are_known(prompt, client):
     for line, place in (
-        ("PING", "db0"),
-        ("SELECT 3", "db3"),
-        ("SELECT 99999", "db3"),
-        ("MULTI", "db3(TX)"),
-        ("SELECT 4", "db3(TX)"),
-        ("SET a 1", "db3(TX)"),
-        ("EXEC a b", "db3"),
-        ("MULTI", "db3(TX)"),
-        ("SELECT 4", "db3(TX)"),
-        ("SELECT 99999", "db3(TX)"),
-        ("EXEC", "db4"),
-        ("MULTI", "db4(TX)"),
-        ("SELECT 5", "db4(TX)"),
-        ("DISCARD", "db4"),
-        ("MULTI", "db4(TX)"),
-        ("RESET", "db0"),
-    ):
+        ("PING", "db0"), ("SELECT 3", "db3"), ("SELECT 99999", "db3"), ("MULTI", "db3(TX)"), ("SELECT 4", "db3(TX)"),
+        ("SET a 1", "db3(TX)"), ("EXEC a b", "db3"), ("MULTI", "db3(TX)"), ("SELECT 4", "db3(TX)"),
+        ("SELECT 99999", "db3(TX)"), ("EXEC", "db4"), ("MULTI", "db4(TX)"), ("SELECT 5", "db4(TX)"), ("DISCARD", "db4"),
+        ("MULTI", "db4(TX)"), ("RESET", "db0"),
+    ):  # fmt: skip
         assert (await ask(prompt, line)).place == place, line
     assert (await ask(prompt, "SET a 1")).text == "OK"
     assert client.get("a") == b"1"

@@ -114,11 +114,8 @@ def test_what_a_message_or_its_stream_refuses_stays_and_holds_no_other_up(client
     assert sorted(said.out.splitlines()) == ["1 sent back to full", "150 sent back to orders"]
     assert len(said.err.splitlines()) == 4
     for why in (
-        "to text: WRONGTYPE",
-        "to full: ERR The stream has ex",
-        "to mine: ",
-        "they have more fields than a script",
-    ):
+        "to text: WRONGTYPE", "to full: ERR The stream has ex", "to mine: ", "they have more fields than a script",
+    ):  # fmt: skip
         assert f"1 not sent now: {why}" in said.err
     assert (client.xlen("dead"), client.xlen("orders"), client.xlen("full")) == (4, 150, 2)
 
@@ -155,13 +152,10 @@ def test_a_replica_keeps_all_and_a_full_server_moves_them(client, capsys):
 @pytest.mark.parametrize(
     ("others", "sent", "said"),
     [
-        ("another run", 200, ""),
-        ("XTRIM dead MAXLEN 20", 120, ""),
-        ("DEL dead", 100, ""),
-        ("DEL orders", 100, "there is no stream orders"),
-        ("XGROUP DESTROY orders billing", 250, ""),
+        ("another run", 200, ""), ("XTRIM dead MAXLEN 20", 120, ""), ("DEL dead", 100, ""),
+        ("DEL orders", 100, "there is no stream orders"), ("XGROUP DESTROY orders billing", 250, ""),
     ],
-)
+)  # fmt: skip
 async def test_what_others_do_behind_the_first_slice_loses_and_doubles_nothing(
     others, sent, said, client, link
 ):
@@ -189,14 +183,9 @@ async def test_what_others_do_behind_the_first_slice_loses_and_doubles_nothing(
 @pytest.mark.parametrize(
     "words",
     [
-        ["--filter", "kind"],
-        ["--rate", "0"],
-        ["--rate", "-1"],
-        ["--rate", "1e9"],
-        ["--rate", "fast"],
-        ["--to", '"a'],
+        ["--filter", "kind"], ["--rate", "0"], ["--rate", "-1"], ["--rate", "1e9"], ["--rate", "fast"], ["--to", '"a'],
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_meant_is_refused(words, capsys):
     with pytest.raises(SystemExit):
         main(["redis://127.0.0.1:1", "dead", *words])

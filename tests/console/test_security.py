@@ -42,13 +42,8 @@ def ask(guard, *headers, method="GET", path="/", client=("10.0.0.1", 5)):
     guard.app = app
     raw = [(name.lower().encode(), value.encode("utf-8")) for name, value in headers]
     scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "headers": raw,
-        "query_string": b"",
-        "client": client,
-    }
+        "type": "http", "method": method, "path": path, "headers": raw, "query_string": b"", "client": client,
+    }  # fmt: skip
     asyncio.run(guard(scope, receive, send))
     return sent[0]["status"]
 
@@ -72,15 +67,11 @@ def test_one_host_is_needed():
 @pytest.mark.parametrize(
     ("origin", "host"),
     [
-        ("http://localhost:1", "localhost:1"),
-        ("HTTP://LOCALHOST:1", "localhost:1"),
-        ("http://localhost", "localhost:80"),
-        ("http://localhost:80", "localhost"),
-        ("https://localhost", "localhost"),
-        ("https://localhost:443", "localhost"),
-        ("http://[0:0::1]:1", "[::1]:1"),
+        ("http://localhost:1", "localhost:1"), ("HTTP://LOCALHOST:1", "localhost:1"),
+        ("http://localhost", "localhost:80"), ("http://localhost:80", "localhost"), ("https://localhost", "localhost"),
+        ("https://localhost:443", "localhost"), ("http://[0:0::1]:1", "[::1]:1"),
     ],
-)
+)  # fmt: skip
 def test_our_own_origin_is_served(origin, host):
     assert ask(Guard(), ("Host", host), ("Origin", origin), method="POST") == 200
 

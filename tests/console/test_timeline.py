@@ -130,13 +130,9 @@ async def test_the_command_inside_a_script_is_named_at_its_place(client, link):
         pipe.execute(raise_on_error=False)
     client.eval_ro("return redis.call('XLEN', KEYS[1])", 1, "orders")
     assert [(one.what, one.consumer, one.note) for one in await life(link, exists=False)] == [
-        ("added", "", ""),
-        ("delivered", "Bob", ""),
-        ("claimed", "Lua", "XCLAIM inside FCALL"),
-        ("claimed", "Al", ""),
-        ("acknowledged", "Al", "XACK inside EVAL"),
-        ("deleted", "", ""),
-    ]
+        ("added", "", ""), ("delivered", "Bob", ""), ("claimed", "Lua", "XCLAIM inside FCALL"), ("claimed", "Al", ""),
+        ("acknowledged", "Al", "XACK inside EVAL"), ("deleted", "", ""),
+    ]  # fmt: skip
 
 
 async def test_what_a_rillet_before_the_field_has_recorded_may_have_been_a_script(client, link):

@@ -161,13 +161,9 @@ def test_top_runs_as_its_user(as_user, capsys):
 def test_each_page_shows_all_to_the_user_of_the_console(use, as_user):
     with ConsoleProcess(as_user(lines_of_the_page()[use]), "--read-only") as console:
         for path in (
-            "/",
-            "/stream?key=orders",
-            "/group?key=orders&group=billing",
-            "/message?key=orders&id=1-0",
-            "/keys",
+            "/", "/stream?key=orders", "/group?key=orders&group=billing", "/message?key=orders&id=1-0", "/keys",
             "/clients",
-        ):
+        ):  # fmt: skip
             page = console.ask(path)
             assert page.status == 200, page.text
             assert "permissions" not in page.text
@@ -177,12 +173,9 @@ async def test_actions_run_as_their_user(as_user):
     async with Link(as_user(lines_of_the_page()["console --allow-writes"])) as link:
         link.read_only = False
         for name, typed in (
-            ("claim", {"id": "1-0", "to": "Alice"}),
-            ("retire", {"consumer": "Alice", "to": "Bob"}),
-            ("deadletter", {"id": "1-0"}),
-            ("newgroup", {"group": "other"}),
-            ("delgroup", {}),
-        ):
+            ("claim", {"id": "1-0", "to": "Alice"}), ("retire", {"consumer": "Alice", "to": "Bob"}),
+            ("deadletter", {"id": "1-0"}), ("newgroup", {"group": "other"}), ("delgroup", {}),
+        ):  # fmt: skip
             outcome = await run(link, plan(ACTIONS[name], {"key": "orders", "group": "billing", **typed}))
             assert outcome.good, outcome
 

@@ -51,54 +51,27 @@ CHANNELS = ["ch1", "ch1", "ch2", "other", "u:1", ""]
 CHANNEL_PATTERNS = ["ch*", "*", "c[a-h]1", "", "u:?"]
 # Settings with a harmless effect, and some that cannot be changed; `RESET` puts these back.
 SETTINGS = {
-    "hash-max-listpack-entries": ["512", "2", "0", "-1", "4294967296"],
-    "hash-max-listpack-value": ["64", "3"],
-    "list-max-listpack-size": ["-2", "2", "-5", "-6", "0"],
-    "list-compress-depth": ["0", "1"],
-    "set-max-intset-entries": ["512", "1"],
-    "set-max-listpack-entries": ["128", "2"],
-    "set-max-listpack-value": ["64", "2"],
-    "zset-max-listpack-entries": ["128", "2", "0"],
-    "zset-max-ziplist-value": ["64", "2"],
-    "hll-sparse-max-bytes": ["3000", "20"],
-    "stream-node-max-bytes": ["4096", "0", "1kb"],
-    "slowlog-max-len": ["128", "0", "-1"],
-    "latency-monitor-threshold": ["0", "100000"],
-    "lazyfree-lazy-user-del": ["yes", "no", "maybe"],
-    "maxmemory-samples": ["5", "65", "0"],
-    "maxmemory-policy": ["noeviction", "allkeys-lru", "allkeys-lfu", "x"],
+    "hash-max-listpack-entries": ["512", "2", "0", "-1", "4294967296"], "hash-max-listpack-value": ["64", "3"],
+    "list-max-listpack-size": ["-2", "2", "-5", "-6", "0"], "list-compress-depth": ["0", "1"],
+    "set-max-intset-entries": ["512", "1"], "set-max-listpack-entries": ["128", "2"],
+    "set-max-listpack-value": ["64", "2"], "zset-max-listpack-entries": ["128", "2", "0"],
+    "zset-max-ziplist-value": ["64", "2"], "hll-sparse-max-bytes": ["3000", "20"],
+    "stream-node-max-bytes": ["4096", "0", "1kb"], "slowlog-max-len": ["128", "0", "-1"],
+    "latency-monitor-threshold": ["0", "100000"], "lazyfree-lazy-user-del": ["yes", "no", "maybe"],
+    "maxmemory-samples": ["5", "65", "0"], "maxmemory-policy": ["noeviction", "allkeys-lru", "allkeys-lfu", "x"],
     "proto-max-bulk-len": ["512mb", "1mb", "1kb", "1gb"],
     "client-output-buffer-limit": ["normal 0 0 0", "pubsub 32mb 8mb 60", "slave 1 2", "x 1 1 1", "normal -1 0 0"],
-    "save": ["", "900 1", "x", "1 2 3"],
-    "acllog-max-len": ["128", "2", "-1"],
-    "tracking-table-max-keys": ["1000000", "2"],
-    "min-replicas-max-lag": ["10", "x"],
-    "repl-backlog-size": ["1mb", "2mb", "16kb"],
-    "repl-ping-replica-period": ["10", "0"],
-    "loglevel": ["notice", "warning", "loud"],
-    "lua-time-limit": ["5000", "6000"],
-    "busy-reply-threshold": ["5000", "0"],
-    "close-on-oom": ["1"],
-    "oom-score-adj-values": ["0 200 800", "1 2", "3 2 1"],
-    "databases": ["16"],
-    "daemonize": ["no"],
-    "bind-source-addr": [""],
-    "no-such-setting": ["1"],
-    "dynamic-hz": ["yes", "no"],
-    "hz": ["10", "501", "0"],
-    "lfu-log-factor": ["10", "0"],
-    "activerehashing": ["yes", "1"],
-    "jemalloc-bg-thread": ["yes"],
-    "client-query-buffer-limit": ["1gb", "1mb", "10"],
-    "aclfile": ["", "x"],
-    "requirepass": [""],
-    "enable-debug-command": ["yes"],
-    "set-proc-title": ["yes"],
+    "save": ["", "900 1", "x", "1 2 3"], "acllog-max-len": ["128", "2", "-1"],
+    "tracking-table-max-keys": ["1000000", "2"], "min-replicas-max-lag": ["10", "x"],
+    "repl-backlog-size": ["1mb", "2mb", "16kb"], "repl-ping-replica-period": ["10", "0"],
+    "loglevel": ["notice", "warning", "loud"], "lua-time-limit": ["5000", "6000"], "busy-reply-threshold": ["5000", "0"],
+    "close-on-oom": ["1"], "oom-score-adj-values": ["0 200 800", "1 2", "3 2 1"], "databases": ["16"],
+    "daemonize": ["no"], "bind-source-addr": [""], "no-such-setting": ["1"], "dynamic-hz": ["yes", "no"],
+    "hz": ["10", "501", "0"], "lfu-log-factor": ["10", "0"], "activerehashing": ["yes", "1"],
+    "jemalloc-bg-thread": ["yes"], "client-query-buffer-limit": ["1gb", "1mb", "10"], "aclfile": ["", "x"],
+    "requirepass": [""], "enable-debug-command": ["yes"], "set-proc-title": ["yes"],
     "proc-title-template": ["{title} {listen-addr} {server-mode}", "{nosuch}"],
-    "shutdown-on-sigterm": ["default", "save now", "x"],
-    "tls-port": ["0"],
-    "port": ["x"],
-    "unixsocketperm": ["0"],
+    "shutdown-on-sigterm": ["default", "save now", "x"], "tls-port": ["0"], "port": ["x"], "unixsocketperm": ["0"],
 }  # fmt: skip
 # What CONFIG GET may name: the same on every server.
 GOT = [
@@ -118,16 +91,10 @@ POOLS: dict[str, dict[str, list[str]]] = {
     },
     "config|get": {"parameter": GOT},
     "client": {
-        "client-id": ["{id0}", "{id1}", "{id2}", "99999999", "0", "-1", "x"],
-        "connection-name": ["me", "you", "a b", ""],
-        "libname": ["lib", "a b", ""],
-        "libver": ["1.0", ""],
-        "prefix": ["k", "h", "ke", ""],
-        "username": ["u1", "u3", "default"],
-        "addr": ["127.0.0.1:1", "x"],
-        "laddr": ["127.0.0.1:1", "x"],
-        "maxage": ["1000000", "x"],
-        "old-format": ["127.0.0.1:1", "x"],
+        "client-id": ["{id0}", "{id1}", "{id2}", "99999999", "0", "-1", "x"], "connection-name": ["me", "you", "a b", ""],
+        "libname": ["lib", "a b", ""], "libver": ["1.0", ""], "prefix": ["k", "h", "ke", ""],
+        "username": ["u1", "u3", "default"], "addr": ["127.0.0.1:1", "x"], "laddr": ["127.0.0.1:1", "x"],
+        "maxage": ["1000000", "x"], "old-format": ["127.0.0.1:1", "x"],
     },
     "publish": {"channel": CHANNELS},
     "spublish": {"shardchannel": CHANNELS},
@@ -183,12 +150,8 @@ DEBUG: list[Words] = [
 ]  # fmt: skip
 
 RESET: list[Words] = [
-    ["SCRIPT", "FLUSH"],
-    ["FUNCTION", "FLUSH"],
-    ["ACL", "LOG", "RESET"],
-    ["SLOWLOG", "RESET"],
-    ["CONFIG", "RESETSTAT"],
-]
+    ["SCRIPT", "FLUSH"], ["FUNCTION", "FLUSH"], ["ACL", "LOG", "RESET"], ["SLOWLOG", "RESET"], ["CONFIG", "RESETSTAT"],
+]  # fmt: skip
 
 
 def reset(wire: Wire) -> None:
@@ -208,22 +171,10 @@ def changed_settings(wire: Wire) -> list[list[bytes]]:
 
 
 _VALUES = [
-    "SET s hello",
-    "SET n 12",
-    "RPUSH l a b c",
-    "SADD is 1 2 3",
-    "SADD st a b",
-    "HSET h f v g 1",
-    "HSET hx f v g 1",
-    "HPEXPIREAT hx 33177117420123 FIELDS 1 f",
-    "ZADD z 1 a 2.5 b",
-    "XADD x 1-0 f v",
-    "XADD x 2-0 f v",
-    "XGROUP CREATE x g 0",
-    "XREADGROUP GROUP g alice COUNT 1 STREAMS x >",
-    "PFADD p a b",
-    f"SET long {'y' * 200}",
-]
+    "SET s hello", "SET n 12", "RPUSH l a b c", "SADD is 1 2 3", "SADD st a b", "HSET h f v g 1", "HSET hx f v g 1",
+    "HPEXPIREAT hx 33177117420123 FIELDS 1 f", "ZADD z 1 a 2.5 b", "XADD x 1-0 f v", "XADD x 2-0 f v",
+    "XGROUP CREATE x g 0", "XREADGROUP GROUP g alice COUNT 1 STREAMS x >", "PFADD p a b", f"SET long {'y' * 200}",
+]  # fmt: skip
 _KEYS = ["s", "n", "l", "is", "st", "h", "hx", "z", "x", "p", "long"]
 
 

@@ -49,16 +49,9 @@ SCANS = {"scan", "sscan", "hscan", "zscan"}
 BLOCKING = {name for name, command in REGISTRY.items() if "blocking" in command.flags}
 
 KEYS = {
-    "stream": ["s", "s2"],
-    "hash": ["h", "h2"],
-    "list": ["l", "l2"],
-    "set": ["t", "t2"],
-    "sorted-set": ["z", "z2"],
-    "geo": ["geo", "z"],
-    "hyperloglog": ["p", "p2"],
-    "bitmap": ["b", "k"],
-    "string": ["k", "n", "k2"],
-}
+    "stream": ["s", "s2"], "hash": ["h", "h2"], "list": ["l", "l2"], "set": ["t", "t2"], "sorted-set": ["z", "z2"],
+    "geo": ["geo", "z"], "hyperloglog": ["p", "p2"], "bitmap": ["b", "k"], "string": ["k", "n", "k2"],
+}  # fmt: skip
 ALL_KEYS = sorted({key for keys in KEYS.values() for key in keys})
 NUMBERS = ["0", "1", "2", "3", "-1", "-2", "5", "10", "100"]
 HOSTILE_NUMBERS = [
@@ -400,22 +393,11 @@ BEGINNING: list[Words] = [
 LOOKS: list[Words] = [
     *(["XRANGE", key, "-", "+"] for key in KEYS["stream"]),
     *(["XINFO", "STREAM", key, "FULL", "COUNT", "0"] for key in KEYS["stream"]),
-    *(["HGETALL", key] for key in KEYS["hash"]),
-    *(["HPEXPIRETIME", key, "FIELDS", "4", *FIELDS] for key in KEYS["hash"]),
-    *(["LRANGE", key, "0", "-1"] for key in KEYS["list"]),
-    *(["SMEMBERS", key] for key in KEYS["set"]),
+    *(["HGETALL", key] for key in KEYS["hash"]), *(["HPEXPIRETIME", key, "FIELDS", "4", *FIELDS] for key in KEYS["hash"]),
+    *(["LRANGE", key, "0", "-1"] for key in KEYS["list"]), *(["SMEMBERS", key] for key in KEYS["set"]),
     *(["ZRANGE", key, "0", "-1", "WITHSCORES"] for key in [*KEYS["sorted-set"], "geo"]),
     *(["GET", key] for key in [*KEYS["string"], *KEYS["bitmap"], *KEYS["hyperloglog"]]),
-    *(["PEXPIRETIME", key] for key in ALL_KEYS),
-    *(["OBJECT", "ENCODING", key] for key in ALL_KEYS),
-    ["KEYS", "*"],
-    ["DBSIZE"],
-    ["FUNCTION", "LIST", "WITHCODE"],
-    ["ACL", "LIST"],
-    ["ACL", "LOG"],
-    ["PUBSUB", "NUMPAT"],
-    ["CLIENT", "LIST"],
-    ["SELECT", "1"],
-    ["KEYS", "*"],
-    ["DBSIZE"],
-]
+    *(["PEXPIRETIME", key] for key in ALL_KEYS), *(["OBJECT", "ENCODING", key] for key in ALL_KEYS), ["KEYS", "*"],
+    ["DBSIZE"], ["FUNCTION", "LIST", "WITHCODE"], ["ACL", "LIST"], ["ACL", "LOG"], ["PUBSUB", "NUMPAT"],
+    ["CLIENT", "LIST"], ["SELECT", "1"], ["KEYS", "*"], ["DBSIZE"],
+]  # fmt: skip

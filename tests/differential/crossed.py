@@ -80,13 +80,8 @@ class Beside:
 
     def __init__(self, kind: str) -> None:
         flags = (
-            "--repl-diskless-sync-delay",
-            "0",
-            "--repl-ping-replica-period",
-            "3600",
-            "--enable-debug-command",
-            "yes",
-        )
+            "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600", "--enable-debug-command", "yes",
+        )  # fmt: skip
         self.server = start_server(kind, *flags)
         self.control = self.server.wire()
         self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")

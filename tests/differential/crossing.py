@@ -223,13 +223,8 @@ XADD s9 * f v; RPUSH l9 a; XTRIM <stream> MAXLEN 1; SPUBLISH ch1 m; SCRIPT FLUSH
 """
 
 FREEING = [
-    "CLIENT UNPAUSE",
-    "CLIENT UNBLOCK <id>",
-    "CLIENT UNBLOCK <id>",
-    "RPUSH l9 a",
-    "XADD s9 * f v",
-    "ZADD z9 1 a",
-]
+    "CLIENT UNPAUSE", "CLIENT UNBLOCK <id>", "CLIENT UNBLOCK <id>", "RPUSH l9 a", "XADD s9 * f v", "ZADD z9 1 a",
+]  # fmt: skip
 # Where a story ends: what waits goes on, and what was limited is free again.
 ENDING = [
     "CLIENT LIST", "CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "REPLICAOF NO ONE", "CONFIG SET replica-serve-stale-data yes",

@@ -66,14 +66,8 @@ ALONE = {"client", "hello", "reset", "quit", "auth", "acl", "exec", "debug"} | S
 NO_ENTRY = re.compile(r"\*\[:-1( :-1)*\]")  # XDELEX of ids that no entry has
 CLOSED = Node("-", b"<closed>")
 MESSAGES = {
-    b"message",
-    b"pmessage",
-    b"smessage",
-    b"subscribe",
-    b"unsubscribe",
-    b"punsubscribe",
-    b"sunsubscribe",
-}
+    b"message", b"pmessage", b"smessage", b"subscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe",
+}  # fmt: skip
 
 
 def batches(run: Run, alone: Collection[str] = ALONE | BLOCKING) -> Iterator[tuple[int, list[int]]]:

@@ -91,11 +91,8 @@ def commands(version: str) -> list[Words]:
         out.append([word.replace("return_1", "return 1") for word in words])
     for number, body in enumerate(SCRIPTS.values()):
         out += [
-            ["EVAL", body, "0"],
-            ["EVAL_RO", body, "0"],
-            ["FCALL", f"f{number}", "0"],
-            ["FCALL_RO", f"f{number}", "0"],
-        ]
+            ["EVAL", body, "0"], ["EVAL_RO", body, "0"], ["FCALL", f"f{number}", "0"], ["FCALL_RO", f"f{number}", "0"],
+        ]  # fmt: skip
     return out
 
 

@@ -86,36 +86,21 @@ def test_commands_about_the_server_are_played_with_words_that_mean_something():
     lines = {" ".join(maker.command()) for _ in range(30_000)}
     for meant in (
         *(
-            "ACL SETUSER u1 on",
-            "AUTH u1 pw",
-            "CLIENT TRACKING ON",
-            "CONFIG SET hash-max-",
-            "SELECT 1",
-            "DUMP h",
+            "ACL SETUSER u1 on", "AUTH u1 pw", "CLIENT TRACKING ON", "CONFIG SET hash-max-", "SELECT 1", "DUMP h",
         ),
         *("RESTORE k 0 {payload", "SUBSCRIBE ch1", "FUNCTION LOAD #!lua", "FCALL f1 1", "SCRIPT LOAD return"),
         *(
-            "OBJECT FREQ k",
-            "DEBUG RELOAD",
-            "CLIENT KILL ID {id",
-            "FUNCTION RESTORE {functions",
-            "RESET",
-            "HELLO 3",
+            "OBJECT FREQ k", "DEBUG RELOAD", "CLIENT KILL ID {id", "FUNCTION RESTORE {functions", "RESET", "HELLO 3",
         ),
-    ):
+    ):  # fmt: skip
         assert any(line.startswith(meant) for line in lines), meant
 
 
 def test_messages_to_subscribers_of_both_protocols_and_closed_connections_are_compared():
     run = [
-        (0, ["SUBSCRIBE", "ch1", "ch2"]),
-        (1, ["PSUBSCRIBE", "ch*", "*1"]),
-        (2, ["PUBLISH", "ch1", "hello"]),
-        (1, ["GET", "k"]),
-        (0, ["UNSUBSCRIBE"]),
-        (2, ["CLIENT", "KILL", "ID", "{id0}"]),
-        (0, ["PING"]),
-    ]
+        (0, ["SUBSCRIBE", "ch1", "ch2"]), (1, ["PSUBSCRIBE", "ch*", "*1"]), (2, ["PUBLISH", "ch1", "hello"]),
+        (1, ["GET", "k"]), (0, ["UNSUBSCRIBE"]), (2, ["CLIENT", "KILL", "ID", "{id0}"]), (0, ["PING"]),
+    ]  # fmt: skip
     with Comparison("rillet", "redis810") as comparison:
         assert comparison.first_difference(run) is None
         seen = comparison.mine.play(run)
@@ -138,12 +123,9 @@ def test_runs_leave_out_what_differs_on_purpose_behind_an_earlier_command():
 
 def test_a_run_leaves_no_users_functions_or_settings_to_the_next():
     run = [
-        (0, ["ACL", "SETUSER", "u1", "on"]),
-        (0, ["CONFIG", "SET", "hash-max-listpack-entries", "2"]),
-        (0, ["FUNCTION", "LOAD", LIBRARIES[0]]),
-        (0, ["RESTORE", "k", "0", "{payload5}"]),
-        (0, ["HGETALL", "k"]),
-    ]
+        (0, ["ACL", "SETUSER", "u1", "on"]), (0, ["CONFIG", "SET", "hash-max-listpack-entries", "2"]),
+        (0, ["FUNCTION", "LOAD", LIBRARIES[0]]), (0, ["RESTORE", "k", "0", "{payload5}"]), (0, ["HGETALL", "k"]),
+    ]  # fmt: skip
     after = [
         (0, ["ACL", "USERS"]),
         (0, ["CONFIG", "GET", "hash-max-listpack-entries"]),
@@ -159,27 +141,19 @@ def test_a_run_leaves_no_users_functions_or_settings_to_the_next():
 
 def test_a_command_that_may_block_is_sent_alone():
     run = [
-        (0, ["GET", "k"]),
-        (0, ["GET", "n"]),
-        (0, ["BLPOP", "l", "0"]),
-        (0, ["BLPOP", "l", "0"]),
-        (1, ["PING"]),
-    ]
+        (0, ["GET", "k"]), (0, ["GET", "n"]), (0, ["BLPOP", "l", "0"]), (0, ["BLPOP", "l", "0"]), (1, ["PING"]),
+    ]  # fmt: skip
     assert list(batches(run)) == [(0, [0, 1]), (0, [2]), (0, [3]), (1, [4])]
 
 
 @pytest.mark.parametrize(
     ("command", "forever"),
     [
-        ("BLPOP l 0", True),
-        ("BLPOP l 0.01", False),
-        ("BLMPOP 0 1 l LEFT", True),
-        ("BLMPOP 0.01 1 l LEFT", False),
-        ("BLMOVEM l l2 LEFT RIGHT 0 EXACTLY 3", True),
-        ("XREAD BLOCK 5 BLOCK 0 STREAMS s $", True),
+        ("BLPOP l 0", True), ("BLPOP l 0.01", False), ("BLMPOP 0 1 l LEFT", True), ("BLMPOP 0.01 1 l LEFT", False),
+        ("BLMOVEM l l2 LEFT RIGHT 0 EXACTLY 3", True), ("XREAD BLOCK 5 BLOCK 0 STREAMS s $", True),
         ("XREAD BLOCK 0 BLOCK 5 STREAMS s $", False),
     ],
-)
+)  # fmt: skip
 def test_a_client_stays_blocked_where_no_time_ends_its_wait(command, forever):
     assert waits_forever(command.split()) is forever
 
@@ -187,11 +161,8 @@ def test_a_client_stays_blocked_where_no_time_ends_its_wait(command, forever):
 def test_a_blocked_client_is_served_while_others_go_on():
     with Comparison("rillet", "redis810") as comparison:
         run = [
-            (1, ["BLPOP", "l9", "0"]),
-            (2, ["BRPOP", "l9", "0"]),
-            (0, ["RPUSH", "l9", "a"]),
-            (0, ["LLEN", "l9"]),
-        ]
+            (1, ["BLPOP", "l9", "0"]), (2, ["BRPOP", "l9", "0"]), (0, ["RPUSH", "l9", "a"]), (0, ["LLEN", "l9"]),
+        ]  # fmt: skip
         assert comparison.first_difference(run) is None
         replies = [str(reply) for reply in comparison.mine.play(run).replies]
     assert replies == ['*[$"l9" $"a"]', "null*", ":1", ":0"]
@@ -239,18 +210,12 @@ def test_a_server_that_ends_is_started_again_and_its_seed_is_printed(monkeypatch
 
 def test_short_times_become_long():
     for words in (
-        ["PSETEX", "n", "17", "v"],
-        ["EXPIRE", "k", "5"],
-        ["SET", "k", "v", "PX", "3"],
-        ["SET", "k", "v", "px", "3"],
-    ):
+        ["PSETEX", "n", "17", "v"], ["EXPIRE", "k", "5"], ["SET", "k", "v", "PX", "3"], ["SET", "k", "v", "px", "3"],
+    ):  # fmt: skip
         assert "100000" in _with_long_times(words)
     for words in (
-        ["EXPIRE", "k", "-1"],
-        ["EXPIRE", "k", "0"],
-        ["SETRANGE", "k", "5", "v"],
-        ["SET", "k", "v", "PXAT", "3"],
-    ):
+        ["EXPIRE", "k", "-1"], ["EXPIRE", "k", "0"], ["SETRANGE", "k", "5", "v"], ["SET", "k", "v", "PXAT", "3"],
+    ):  # fmt: skip
         assert _with_long_times(words) == words
 
 
@@ -324,14 +289,10 @@ def test_references_to_entries_that_are_gone_are_removed_from_file_and_replicas_
     run = [
         (0, line.split())
         for line in (
-            "XADD s 1-0 f v",
-            "XGROUP CREATE s g 0",
-            "XREADGROUP GROUP g alice STREAMS s >",
-            "XDEL s 1-0",
-            "XDELEX s DELREF IDS 1 1-0",
-            "XPENDING s g",
+            "XADD s 1-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g alice STREAMS s >", "XDEL s 1-0",
+            "XDELEX s DELREF IDS 1 1-0", "XPENDING s g",
         )
-    ]
+    ]  # fmt: skip
     with Comparison("rillet", "redis810") as comparison:
         assert comparison.first_difference(run) is None
         assert EFFECT in comparison.mine.play(run).effects

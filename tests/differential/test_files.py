@@ -170,13 +170,9 @@ def shown(wire: Wire, key: str) -> object:
     """The type, the encoding and the content of a key; None without it."""
     kind = wire.call("TYPE", key).value.decode()
     reads = {
-        "list": ("LRANGE", key, 0, -1),
-        "set": ("SMEMBERS", key),
-        "zset": ("ZRANGE", key, 0, -1, "WITHSCORES"),
-        "hash": ("HGETALL", key),
-        "string": ("GET", key),
-        "stream": ("XRANGE", key, "-", "+"),
-    }
+        "list": ("LRANGE", key, 0, -1), "set": ("SMEMBERS", key), "zset": ("ZRANGE", key, 0, -1, "WITHSCORES"),
+        "hash": ("HGETALL", key), "string": ("GET", key), "stream": ("XRANGE", key, "-", "+"),
+    }  # fmt: skip
     return (
         None
         if kind == "none"

@@ -10,13 +10,8 @@ SIZES = range(1, 401)
 END, LAST = b"the end of a story", b"the end of all"
 LONG_NAME = "n" * 70
 KEYS = [
-    "x",
-    "x y z",
-    "one one x",
-    "empty x nosuch y",
-    f"long {LONG_NAME} x",
-    f"one empty {LONG_NAME}",
-]
+    "x", "x y z", "one one x", "empty x nosuch y", f"long {LONG_NAME} x", f"one empty {LONG_NAME}",
+]  # fmt: skip
 READS = [
     "XREAD MAXSIZE @ STREAMS {keys} {zeros}",
     "XREAD COUNT 2 MAXSIZE @ STREAMS {keys} {zeros}",

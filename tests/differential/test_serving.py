@@ -11,40 +11,24 @@ from support.wire import Wire
 READ = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"
 # What blocks, and commands that may serve it.
 STORIES = [
-    ("BLPOP l 0", "RPUSH l a"),
-    ("BLPOP l 0", "RPUSH l a b"),
-    ("BLPOP l 0", "LINSERT l BEFORE x y; LPUSHX l a; LPUSH l a"),
-    ("BRPOP l 0", "RPUSH o a; RENAME o l"),
-    ("BLPOP l 0", "RPUSH o a; COPY o l"),
-    ("BLPOP l 0", "RPUSH o a; LMOVE o l LEFT LEFT"),
-    ("BLPOP l 0", "SET l x; DEL l; RPUSH l a"),
-    ("BLPOP l 0", "MULTI; RPUSH l a; DEL l; EXEC"),
+    ("BLPOP l 0", "RPUSH l a"), ("BLPOP l 0", "RPUSH l a b"),
+    ("BLPOP l 0", "LINSERT l BEFORE x y; LPUSHX l a; LPUSH l a"), ("BRPOP l 0", "RPUSH o a; RENAME o l"),
+    ("BLPOP l 0", "RPUSH o a; COPY o l"), ("BLPOP l 0", "RPUSH o a; LMOVE o l LEFT LEFT"),
+    ("BLPOP l 0", "SET l x; DEL l; RPUSH l a"), ("BLPOP l 0", "MULTI; RPUSH l a; DEL l; EXEC"),
     ("BLPOP l 0", "MULTI; RPUSH l a; LPUSH l b; EXEC"),
     ("BLPOP l 0", "EVAL \"redis.call('rpush','l','a') return redis.call('lpush','l','b')\" 0"),
-    ("BLPOP l 0", "SELECT 1; RPUSH l a; SWAPDB 0 1"),
-    ("BLPOP l 0", "SELECT 1; RPUSH l a; MOVE l 0"),
-    ("BLMOVE l m LEFT LEFT 0", "RPUSH l a"),
-    ("BLMOVE l m LEFT LEFT 0", "SET m x; RPUSH l a"),
-    ("BRPOPLPUSH l l 0", "RPUSH l a b"),
-    ("BLMPOP 0 1 l LEFT COUNT 2", "RPUSH l a b c"),
-    ("BZPOPMIN z 0", "ZADD z 1 a"),
-    ("BZPOPMAX z 0", "ZADD o 1 a; ZUNIONSTORE z 1 o"),
-    ("BZPOPMIN z 0", "ZADD o 1 a; ZRANGESTORE z o 0 -1"),
-    ("BZPOPMIN z 0", "ZINCRBY z 1 a"),
-    ("BZPOPMIN z 0", "GEOADD z 1 1 a"),
-    ("BZMPOP 0 1 z MIN COUNT 2", "ZADD z 1 a 2 b 3 c"),
-    ("XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 a b"),
-    ("XREAD BLOCK 0 STREAMS s $", "XSETID s 5-0; XADD s 6-1 a b"),
-    (READ, "XADD s 1-1 a b"),
+    ("BLPOP l 0", "SELECT 1; RPUSH l a; SWAPDB 0 1"), ("BLPOP l 0", "SELECT 1; RPUSH l a; MOVE l 0"),
+    ("BLMOVE l m LEFT LEFT 0", "RPUSH l a"), ("BLMOVE l m LEFT LEFT 0", "SET m x; RPUSH l a"),
+    ("BRPOPLPUSH l l 0", "RPUSH l a b"), ("BLMPOP 0 1 l LEFT COUNT 2", "RPUSH l a b c"), ("BZPOPMIN z 0", "ZADD z 1 a"),
+    ("BZPOPMAX z 0", "ZADD o 1 a; ZUNIONSTORE z 1 o"), ("BZPOPMIN z 0", "ZADD o 1 a; ZRANGESTORE z o 0 -1"),
+    ("BZPOPMIN z 0", "ZINCRBY z 1 a"), ("BZPOPMIN z 0", "GEOADD z 1 1 a"),
+    ("BZMPOP 0 1 z MIN COUNT 2", "ZADD z 1 a 2 b 3 c"), ("XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 a b"),
+    ("XREAD BLOCK 0 STREAMS s $", "XSETID s 5-0; XADD s 6-1 a b"), (READ, "XADD s 1-1 a b"),
     ("XREADGROUP GROUP g c NOACK BLOCK 0 STREAMS s >", "XADD s 1-1 a b"),
     ("XREADGROUP GROUP g new BLOCK 0 STREAMS s >", "XADD s 1-1 a b"),
-    (READ, "EVAL \"for i=1,3 do redis.call('xadd','s',i..'-1','a','b') end\" 0"),
-    (READ, "XGROUP DESTROY s g"),
-    (READ, "DEL s"),
-    (READ, "SET s x"),
-    (READ, "RENAME s t"),
-    (READ, "FLUSHALL"),
-]
+    (READ, "EVAL \"for i=1,3 do redis.call('xadd','s',i..'-1','a','b') end\" 0"), (READ, "XGROUP DESTROY s g"),
+    (READ, "DEL s"), (READ, "SET s x"), (READ, "RENAME s t"), (READ, "FLUSHALL"),
+]  # fmt: skip
 LOOK = re.compile(rb"^(?:cmdstat_(?:b|xread)|rdb_changes|blocked_cl).*", re.MULTILINE)
 COUNTED = re.compile(
     rb"rdb_changes_since_last_save:\d+|cmdstat_(?:b\w+|xread\w*):calls=\d+|failed_calls=\d+|blocked_clients:\d+"
@@ -69,11 +53,8 @@ def play(server: ServerProcess, blocking: str, line: str) -> list[object]:
         server.wire(3) as listener,
     ):
         for words in (
-            "FLUSHALL",
-            "XGROUP CREATE s g $ MKSTREAM",
-            "XGROUP CREATECONSUMER s g c",
-            "CONFIG RESETSTAT",
-        ):
+            "FLUSHALL", "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATECONSUMER s g c", "CONFIG RESETSTAT",
+        ):  # fmt: skip
             wire.call(*words.split())
         listener.send("PSUBSCRIBE", "__keyevent@*__:*")
         listener.read()

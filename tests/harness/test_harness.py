@@ -71,13 +71,10 @@ def test_consecutive_replies_are_distinguished(raws):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (b"$-1\r\n", b"*-1\r\n"),
-        (b"$-1\r\n", b"_\r\n"),
-        (b"+OK\r\n", b"$2\r\nOK\r\n"),
-        (b"*0\r\n", b"~0\r\n"),
+        (b"$-1\r\n", b"*-1\r\n"), (b"$-1\r\n", b"_\r\n"), (b"+OK\r\n", b"$2\r\nOK\r\n"), (b"*0\r\n", b"~0\r\n"),
         (b"%0\r\n", b"*0\r\n"),
     ],
-)
+)  # fmt: skip
 def test_types_that_look_alike_differ(one, other):
     assert answer(one).raw != answer(other).raw
     assert judge(answer(one), answer(other), newest=True)

@@ -18,20 +18,12 @@ KEYS = 20
 SLOW, QUICK = ("CONFIG", "SET", "rdb-key-save-delay", "150000"), ("CONFIG", "SET", "rdb-key-save-delay", "0")
 # What the log of either server says of an end.
 LINES = (
-    "Writing initial AOF, can't exit",
-    "Writing initial AOF. Exit anyway",
-    "There is a child saving an .rdb",
-    "There is a child rewriting the AOF",
-    "Saving the final RDB",
-    "DB saved on disk",
-    "Error trying to save the DB, can't exit",
-    "Error trying to save the DB. Exit anyway",
-    "Calling fsync() on the AOF file",
-    "replicas are in sync when shutting down",
-    "Waiting for replicas before shutting down",
-    "Errors trying to shut down the server",
-    "ready to exit, bye bye",
-)
+    "Writing initial AOF, can't exit", "Writing initial AOF. Exit anyway", "There is a child saving an .rdb",
+    "There is a child rewriting the AOF", "Saving the final RDB", "DB saved on disk",
+    "Error trying to save the DB, can't exit", "Error trying to save the DB. Exit anyway",
+    "Calling fsync() on the AOF file", "replicas are in sync when shutting down",
+    "Waiting for replicas before shutting down", "Errors trying to shut down the server", "ready to exit, bye bye",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -185,19 +177,12 @@ ENDS = (
     *(
         f"SHUTDOWN {words}"
         for words in (
-            "NOSAVE",
-            "SAVE",
-            "NOW",
-            "FORCE",
-            "NOSAVE FORCE",
-            "SAVE FORCE",
-            "NOSAVE NOW FORCE",
-            "ABORT",
+            "NOSAVE", "SAVE", "NOW", "FORCE", "NOSAVE FORCE", "SAVE FORCE", "NOSAVE NOW FORCE", "ABORT",
         )
     ),
     "MULTI SHUTDOWN",
     "MULTI SHUTDOWN NOW",
-)
+)  # fmt: skip
 
 
 def end_with(kind: str, way: str, end: str, policy: str) -> Ending:

@@ -32,13 +32,9 @@ WRITERS = ("list", "stream", "unit")
 POLICIES = ("always", "everysec", "no")
 # A file of the keys below takes some 50 ms, so that most ends come in the midst of it.
 FLAGS = {
-    "appendonly": "yes",
-    "save": "",
-    "rdb-key-save-delay": "2500",
-    "auto-aof-rewrite-percentage": "0",
-    "repl-diskless-sync-delay": "0",
-    "enable-debug-command": "yes",
-}
+    "appendonly": "yes", "save": "", "rdb-key-save-delay": "2500", "auto-aof-rewrite-percentage": "0",
+    "repl-diskless-sync-delay": "0", "enable-debug-command": "yes",
+}  # fmt: skip
 FILLERS = [word for number in range(20) for word in (f"filler{number}", "v")]
 REFUSED = ("READONLY", "LOADING", "MASTERDOWN", "UNBLOCKED", "EXECABORT")
 

@@ -27,18 +27,8 @@ def limited_process(
     """
     port = free_port()
     words = [
-        "--port",
-        port,
-        "--bind",
-        "127.0.0.1",
-        "--dir",
-        folder,
-        "--save",
-        "",
-        "--appendonly",
-        "yes",
-        *flags,
-    ]
+        "--port", port, "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "yes", *flags,
+    ]  # fmt: skip
     command = [sys.executable, "-m", "rillet", *map(str, words)]
     with (folder / "out").open("ab") as out:
         process = subprocess.Popen(

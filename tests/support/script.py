@@ -41,13 +41,9 @@ WORD = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+)')
 
 # What a case may have changed besides the data; set back before the next one.
 CONFIG_DEFAULTS = {
-    "notify-keyspace-events": "",
-    "stream-node-max-entries": "100",
-    "stream-node-max-bytes": "4096",
-    "requirepass": "",
-    "maxmemory": "0",
-    "timeout": "0",
-}
+    "notify-keyspace-events": "", "stream-node-max-entries": "100", "stream-node-max-bytes": "4096", "requirepass": "",
+    "maxmemory": "0", "timeout": "0",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -106,13 +106,8 @@ def _stream(chance: random.Random, key: str) -> list[Command]:
 
 _GIVE_TIMES = {"HPEXPIREAT", "HSETEX", "HGETEX"}
 _MAKERS = {
-    "string": _string,
-    "list": _list,
-    "set": _set,
-    "zset": _sorted_set,
-    "hash": _hash,
-    "stream": _stream,
-}
+    "string": _string, "list": _list, "set": _set, "zset": _sorted_set, "hash": _hash, "stream": _stream,
+}  # fmt: skip
 
 
 def random_data(chance: random.Random, keys: int, *, times: bool = True) -> list[Command]:
@@ -124,15 +119,12 @@ def random_data(chance: random.Random, keys: int, *, times: bool = True) -> list
         other = f"{kind} x"
         changes = _MAKERS[kind](chance, key) + chance.choice(
             [
-                *([], [], [], [["PEXPIREAT", key, LATER]], [["PERSIST", key]], [["DEL", key]]),
-                [["RENAME", key, other]],
+                *([], [], [], [["PEXPIREAT", key, LATER]], [["PERSIST", key]], [["DEL", key]]), [["RENAME", key, other]],
                 [["COPY", key, other, "DB", chance.choice(DATABASES), "REPLACE"]],
-                [["MOVE", key, chance.choice(DATABASES)]],
-                [["SWAPDB", *DATABASES]],
-                [["SPOP", key, 2]],
+                [["MOVE", key, chance.choice(DATABASES)]], [["SWAPDB", *DATABASES]], [["SPOP", key, 2]],
                 [["EVAL", SCRIPT, 2, key, "list x", 1]],
             ]
-        )
+        )  # fmt: skip
         commands.append(["SELECT", chance.choice(DATABASES)])
         commands += chance.choice([changes, changes, [["MULTI"], *changes, ["EXEC"]]])
     commands.append(["SELECT", 0])
