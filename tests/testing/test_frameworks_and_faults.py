@@ -11,6 +11,7 @@ import pytest
 if sys.version_info < (3, 12):
     pytest.skip("the simulator needs Python 3.12: make test-simulation", allow_module_level=True)
 
+from support.simulated_workers import arq, claiming, faststream, reading, streaq, taskiq
 from support.until import until
 
 from rillet.testing import Server, every_fault, simulation
@@ -35,7 +36,7 @@ def meet(worker, send, command, close, *, number=0, seconds=60, again=False):
     """Let two workers do a job, and a command of theirs fail: the first that is answered with something.
 
     Args:
-        worker: a coroutine function of the URL, a name, and the list that the job adds its number to.
+        worker: a coroutine function of the URL, a name, and what does a job.
         send: sends the job of a number.
         command: by name.
         close: before or after it ran.
@@ -49,6 +50,9 @@ def meet(worker, send, command, close, *, number=0, seconds=60, again=False):
     done: list[int] = []
     nth = 0
 
+    async def do(n):
+        done.append(n)
+
     async def test(sim):
         nonlocal nth
         fault = (
@@ -57,8 +61,8 @@ def meet(worker, send, command, close, *, number=0, seconds=60, again=False):
             else None
         )
         with sim.server.recording() as seen, fault or contextlib.nullcontext():
-            sim.start("a", worker, sim.url, "a", done)
-            sim.start("b", worker, sim.url, "b", done)
+            for name in "ab":
+                sim.start(name, worker, sim.url, name, do)
             await asyncio.sleep(2)
             await send(sim.url, 1)
             await asyncio.sleep(seconds)
@@ -85,32 +89,6 @@ def meet(worker, send, command, close, *, number=0, seconds=60, again=False):
     return done
 
 
-def taskiq(kind, **options):
-    from taskiq.api import run_receiver_task
-
-    def broker_of(url, done):
-        broker = kind(url, **options)
-
-        @broker.task(task_name="job")
-        async def job(n: int) -> None:
-            done.append(n)
-
-        return broker, job
-
-    async def worker(url, name, done):
-        broker, _ = broker_of(url, done)
-        await broker.startup()
-        await run_receiver_task(broker)
-
-    async def send(url, n):
-        broker, job = broker_of(url, [])
-        await broker.startup()
-        await job.kiq(n)
-        await broker.shutdown()
-
-    return worker, send
-
-
 def test_taskiq_claims_only_after_a_read_that_found_something():
     from taskiq_redis import RedisStreamBroker
 
@@ -127,98 +105,27 @@ def test_a_list_of_taskiq_loses_a_job():
     assert meet(*taskiq(ListQueueBroker), "BRPOP", "after") == []
 
 
-def faststream(subscriptions, **published):
-    from faststream.redis import RedisBroker
-
-    async def worker(url, name, done):
-        broker = RedisBroker(url, logger=None)
-
-        async def job(n: int) -> None:
-            done.append(n)
-
-        for options in subscriptions(name):
-            broker.subscriber(**options)(job)
-        async with broker:
-            await broker.start()
-            await asyncio.Event().wait()
-
-    async def send(url, n):
-        async with RedisBroker(url, logger=None) as broker:
-            await broker.publish(n, **published)
-
-    return worker, send
-
-
 def test_a_list_of_faststream_loses_a_message():
     assert meet(*faststream(lambda _: [{"list": "jobs"}], list="jobs"), "BLPOP", "after") == []
 
 
 def test_a_stream_group_of_faststream_keeps_a_message_that_nobody_claims():
-    from faststream.redis import StreamSub
-
-    def read(name):
-        return [{"stream": StreamSub("jobs", group="w", consumer=name, polling_interval=500)}]
-
-    def claim(name):
-        claims = StreamSub("jobs", group="w", consumer=f"{name}-c", min_idle_time=1000, polling_interval=500)
-        return [*read(name), {"stream": claims}]
-
-    assert meet(*faststream(read, stream="jobs"), "XREADGROUP", "after") == []
-    assert meet(*faststream(claim, stream="jobs"), "XREADGROUP", "after") == [1]
-    assert meet(*faststream(claim, stream="jobs"), "XACK", "before") == [1, 1]
+    assert meet(*faststream(reading, stream="jobs"), "XREADGROUP", "after") == []
+    assert meet(*faststream(claiming, stream="jobs"), "XREADGROUP", "after") == [1]
+    assert meet(*faststream(claiming, stream="jobs"), "XACK", "before") == [1, 1]
 
 
 def test_streaq_runs_a_task_again_whose_end_was_not_written():
-    from streaq import Worker
-
-    def worker_of(url, name, done):
-        worker = Worker(redis_url=url, id=name, idle_timeout=1, handle_signals=False)
-
-        @worker.task(timeout=30)
-        async def job(n: int) -> None:
-            done.append(n)
-
-        return worker, job
-
-    async def work(url, name, done):
-        await worker_of(url, name, done)[0].run_async()
-
-    async def send(url, n):
-        worker, job = worker_of(url, "p", [])
-        async with worker:
-            await job.enqueue(n)
-
-    assert meet(work, send, "EXEC", "before") == [1, 1]
+    assert meet(*streaq(), "EXEC", "before") == [1, 1]
 
 
 def test_arq_waits_for_the_end_of_a_mark():
     import redis
-    from arq import create_pool
-    from arq.connections import RedisSettings
-    from arq.worker import Worker, func
 
-    settings = RedisSettings(host="redis", port=6379)
-
-    async def work(url, name, done):
-        async def job(ctx, n):
-            done.append(n)
-
-        worker = Worker(
-            [func(job, name="job", timeout=30)],
-            redis_settings=settings,
-            handle_signals=False,
-            poll_delay=0.5,
-        )
-        await worker.async_run()
-
-    async def send(url, n):
-        pool = await create_pool(settings)
-        await pool.enqueue_job("job", n)
-
-    assert meet(work, send, "GET", "after", seconds=30) == []
-    assert meet(work, send, "GET", "after", seconds=60) == [1]
+    assert meet(*arq(), "GET", "after", seconds=30) == []
+    assert meet(*arq(), "GET", "after", seconds=60) == [1]
     with pytest.raises(redis.WatchError):
-        meet(work, send, "ZSCORE", "after")
+        meet(*arq(), "ZSCORE", "after")
 
 
 def test_huey_loses_a_task():
@@ -290,22 +197,22 @@ def test_docket_runs_a_task_again_whose_end_was_not_written():
 
     from docket import Docket, Worker
 
-    def docket_of(url, done):
+    def docket_of(url, do):
         docket = Docket("d", url, heartbeat_interval=timedelta(seconds=1))
 
         async def job(n: int) -> None:
-            done.append(n)
+            await do(n)
 
         docket.register(job)
         return docket, job
 
-    async def work(url, name, done):
-        docket, _ = docket_of(url, done)
+    async def work(url, name, do):
+        docket, _ = docket_of(url, do)
         async with docket, Worker(docket, name=name, redelivery_timeout=timedelta(seconds=5)) as worker:
             await worker.run_forever()
 
     async def send(url, n):
-        docket, job = docket_of(url, [])
+        docket, job = docket_of(url, None)
         async with docket:
             await docket.add(job)(n)
 
@@ -316,9 +223,9 @@ def test_docket_runs_a_task_again_whose_end_was_not_written():
 def test_bullmq_waits_for_another_job_once_its_marker_is_lost():
     from bullmq import Queue, Worker
 
-    async def work(url, name, done):
+    async def work(url, name, do):
         async def job(job, token):
-            done.append(job.data["n"])
+            await do(job.data["n"])
 
         await Worker("q", job, {"connection": url, "autorun": False, "stalledInterval": 1000}).run()
 
@@ -334,11 +241,11 @@ def test_bullmq_waits_for_another_job_once_its_marker_is_lost():
 def test_channels_loses_a_message_or_delivers_it_twice():
     from channels_redis.core import RedisChannelLayer
 
-    async def work(url, name, done):
+    async def work(url, name, do):
         layer = RedisChannelLayer(hosts=[url])
         while True:
             with contextlib.suppress(OSError):
-                done.append((await layer.receive("jobs"))["n"])
+                await do((await layer.receive("jobs"))["n"])
 
     async def send(url, n):
         await RedisChannelLayer(hosts=[url]).send("jobs", {"type": "job", "n": n})
@@ -352,16 +259,14 @@ def test_socketio_emits_an_event_twice():
     from socketio import AsyncRedisManager, AsyncServer
 
     class Manager(AsyncRedisManager):
-        def __init__(self, url, done):
-            super().__init__(url)
-            self.done = done
-
         async def _handle_emit(self, message):
-            self.done += message["data"]
+            await self.do(*message["data"])
 
-    async def work(url, name, done):
+    async def work(url, name, do):
         if name == "a":
-            AsyncServer(client_manager=Manager(url, done)).manager.initialize()
+            manager = Manager(url)
+            manager.do = do
+            AsyncServer(client_manager=manager).manager.initialize()
         else:
             await asyncio.sleep(2)
             await AsyncRedisManager(url, write_only=True).emit("job", 1)
