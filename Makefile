@@ -90,7 +90,7 @@ test-quick: $(VENV)/.installed-dev
 # A proxy before other people's clients and libraries, killed again and again, with values of 512 MB (Redis' limit).
 test-proxy: peers
 	RILLET_SEED=$(SEED) RILLET_STORIES=2000 RILLET_PROXY_KILLS=200 RILLET_PROXY_CROSSINGS=400 RILLET_PROXY_COMMANDS=50000 RILLET_LARGE_MB=512 $(BIN)/pytest -n 2 \
-		tests/testing/proxying tests/testing/test_proxy.py tests/testing/test_proxy_command.py $(ARGS)
+		tests/testing/proxying tests/testing/test_proxy_command.py $(ARGS)
 	$(BIN)/pytest -m "" -k proxy tests/clients/test_node.py tests/frameworks $(ARGS)
 
 # Each in an environment of its own below .venvs/.

@@ -56,49 +56,11 @@ def closed(one):
     return found
 
 
-# Which reply belongs to which request: a fault hits the right one behind each of these
+# Which reply belongs to which request; behind each state of a connection: test_states.py
 
 
 def send(one, *lines):
     one.send_raw(b"".join(encode_command(*line.split()) for line in lines))
-
-
-BEFORE = {
-    "nothing": ([], []),
-    "replies of each type": (["SET k v", "GET k", "LPUSH l 1", "LRANGE l 0 -1", "GET no", "NOPE"], 6),
-    "a subscription in RESP2": (["SUBSCRIBE a b", "UNSUBSCRIBE a b"], 4),
-    "its end without names": (["SUBSCRIBE a b", "PSUBSCRIBE p", "UNSUBSCRIBE", "PUNSUBSCRIBE"], 6),
-    "the end of none": (["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"], 3),
-    "replies off and on": (["CLIENT REPLY OFF", "SET k v", "NOPE", "CLIENT REPLY ON"], 1),
-    "a reply skipped": (["CLIENT REPLY SKIP", "SET k v", "GET k"], 1),
-    "skips in a row": (
-        ["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "GET k", "CLIENT REPLY SKIP", "CLIENT REPLY ON", "GET k"],
-        2,
-    ),
-    "a transaction": (["MULTI", "SET k v", "NOPE", "EXEC", "MULTI", "GET k", "EXEC"], 7),
-    "a change of the protocol": (["HELLO 3", "HGETALL h", "HELLO 2", "HGETALL h", "HELLO 3"], 5),
-    "subscriptions in RESP3": (["HELLO 3", "SUBSCRIBE a b", "GET k", "UNSUBSCRIBE", "UNSUBSCRIBE x"], 7),
-    "a refused subscription": (["SUBSCRIBE", "GET k"], 2),
-    "RESET": (["SUBSCRIBE a", "RESET", "GET k"], 3),
-}
-
-
-@pytest.mark.parametrize("name", BEFORE)
-@pytest.mark.parametrize("looks", [False, True])
-def test_the_reply_that_is_lost_is_that_of_its_request(proxy, name, looks):
-    lines, number = BEFORE[name]
-    with wire(proxy) as one, contextlib.ExitStack() as stack:
-        if looks:
-            stack.enter_context(proxy.recording())
-        if lines:
-            send(one, *lines)
-            before = [str(one.read()) for _ in range(number)]
-            assert len(before) == number
-        until(lambda: pending(proxy) == [0])
-        with lost(proxy, "INCR"):
-            send(one, "ECHO one", "INCR n", "INCR n")
-            assert closed(one) == ['$"one"']
-    assert proxy._command(b"GET", b"n") == b"1"
 
 
 def test_a_message_beside_a_reply_is_none_in_either_protocol(proxy):

@@ -20,58 +20,12 @@ COMMANDS = int(os.environ.get("RILLET_PROXY_COMMANDS", "240"))
 FIRST = int(os.environ.get("RILLET_SEED", "0"))
 
 
-class Watched(Link):
-    """A link that keeps the bytes of both sides in both directions."""
-
-    def __init__(self, listener, number):
-        super().__init__(listener, number)
-        self.asked, self.passed, self.answered, self.given = (bytearray() for _ in range(4))
-        listener.watched.append(self)
-        self._again = False
-
-    def data_received(self, data):
-        if not self._again:  # else it was held
-            self.asked += data
-        super().data_received(data)
-
-    def _release(self):
-        self._again = True
-        super()._release()
-        self._again = False
-
-    def _begin(self):
-        self._server = Tap(self._server, self.passed)
-        self._again = True
-        super()._begin()
-        self._again = False
-
-    def server_data(self, data):
-        self.answered += data
-        super().server_data(data)
-
-    def connection_made(self, transport):
-        super().connection_made(Tap(transport, self.given))
-
-
-class Tap:
-    def __init__(self, transport, passed):
-        self._transport, self._passed = transport, passed
-
-    def write(self, data):
-        self._passed += data
-        self._transport.write(data)
-
-    def __getattr__(self, name):
-        return getattr(self._transport, name)
-
-
 class Behind(Played):
     """A real server behind a proxy."""
 
     def _start(self):
         server = super()._start()
         self.proxy = rillet.testing.Proxy(f"redis://127.0.0.1:{server.port}", answers_debug=False).start()
-        self.proxy._listener.watched = []
         server.wire = lambda protocol=2: Wire(self.proxy.port, protocol)
         return server
 
@@ -97,11 +51,6 @@ class Behind(Played):
             wire.close()
         self.proxy.stop()
         self.server.discard()
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    monkeypatch.setattr("rillet.testing.proxying.listener.Link", Watched)
 
 
 class WithAndWithout(Comparison):
