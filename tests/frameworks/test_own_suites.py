@@ -1,4 +1,4 @@
-"""The tests that walrus and huey ship give the same on both servers."""
+"""The tests that huey ships give the same on both servers."""
 
 import pytest
 from support.programs.frameworks import SERVERS, use
@@ -6,5 +6,5 @@ from support.programs.frameworks import SERVERS, use
 
 @pytest.mark.frameworks
 @pytest.mark.parametrize("kind", SERVERS)
-def test_the_suites_of_walrus_and_huey_pass(kind):
+def test_the_suite_of_huey_passes(kind):
     use("own_suites", "light", kind)
