@@ -88,14 +88,8 @@ def start(saved, tmp_path):
 
 
 LINES = [
-    "Rillet is starting",
-    "Rillet version=",
-    "Running mode=",
-    "Server initialized",
-    "Done loading RDB",
-    "DB loaded from disk",
-    "The data will be saved to",
-    "Ready to accept connections",
+    *("Rillet is starting", "Rillet version=", "Running mode=", "Server initialized", "Done loading RDB"),
+    *("DB loaded from disk", "The data will be saved to", "Ready to accept connections"),
 ]
 
 

@@ -6,6 +6,8 @@ very bytes it came from, so comparing masked trees is comparing bytes.
 
 from __future__ import annotations
 
+import re
+import shlex
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -119,6 +121,11 @@ def split_replies(data: bytes) -> Iterator[Node]:
         yield node
 
 
+def commands(text: str) -> list[list[str]]:
+    """The commands of a text, in lines or between semicolons; words with blanks stand in quotes."""
+    return [shlex.split(line) for line in re.split(r"[;\n]", text) if line.strip()]
+
+
 def encode_command(*words: bytes | str | int) -> bytes:
     """One request as a multibulk."""
     raw = [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -171,6 +178,12 @@ class Wire:
         requests = [encode_command(*words) for words in commands]
         self.send_raw(b"".join(requests))
         return [self.read() for _ in requests]
+
+    def do(self, text: str) -> None:
+        """Run commands one after the other (see ``commands``), none of which may be refused."""
+        for words in commands(text):
+            reply = self.call(*words)
+            assert reply.kind != "-", f"{words}: {reply}"
 
     def read(self) -> Node:
         """Exactly one reply or push, whose bytes are `node.encode()`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.live import LiveServer, eventually
-from support.wire import Wire, encode_command
+from support.wire import Wire, commands, encode_command
 
 SECOND = 1000
 
@@ -55,26 +55,13 @@ POLLS = {
     "WAITAOF": Poll(("WAITAOF", 0, 1, SECOND), is_poll=False),
 }
 EFFECTS: list[dict[str, Any]] = [
-    {"error": "LOADING"},
-    {"close": "before"},
-    {"close": "after"},
-    {"close": "midway"},
-    {"reply_bytes": 3},
-    {"slow": (3, 0.001)},
-    {"error": "OOM", "slow": (9, 0.001)},
-    {"clock_delay": 10},
-    {"clock_delay": 10, "close": "after"},
-    {"clock_delay": 10, "error": "OOM"},
+    *({"error": "LOADING"}, {"close": "before"}, {"close": "after"}, {"close": "midway"}, {"reply_bytes": 3}),
+    *({"slow": (3, 0.001)}, {"error": "OOM", "slow": (9, 0.001)}),
+    *({"clock_delay": 10}, {"clock_delay": 10, "close": "after"}, {"clock_delay": 10, "error": "OOM"}),
 ]
 COUNTERS: list[dict[str, Any]] = [
-    {},
-    {"first": 1},
-    {"nth": 1},
-    {"nth": 2},
-    {"every": 2},
-    {"probability": 1},
-    {"first": 1, "empty": True},
-    {"nth": 2, "empty": True},
+    *({}, {"first": 1}, {"nth": 1}, {"nth": 2}, {"every": 2}, {"probability": 1}),
+    *({"first": 1, "empty": True}, {"nth": 2, "empty": True}),
 ]
 
 
@@ -314,12 +301,7 @@ def test_the_end_of_a_group_is_hit_as_well(server, wire, other):
 
 @pytest.mark.parametrize("how", ["exec", "script", "pipeline"])
 def test_a_transaction_a_script_and_a_pipeline_wake_as_a_command_does(server, wire, other, how):
-    wire.send_raw(
-        encode_command("BLPOP", "k", 0)
-        + encode_command("MULTI")
-        + encode_command("GET", "n")
-        + encode_command("EXEC")
-    )
+    wire.send_raw(b"".join(encode_command(*each) for each in commands("BLPOP k 0; MULTI; GET n; EXEC")))
     server.wait_for_blocked(1)
     with server.fault(command="BLPOP", error="OOM", first=1) as fault:
         if how == "script":

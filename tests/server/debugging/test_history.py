@@ -4,25 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
 from support.thorough import examples
+from support.wire import commands
 
 from rillet.protocol.replies import command
 from rillet.server.debugging.fault_spec import parse_fault
 
 words = st.sampled_from(
-    [
-        ["INCR", "a"],
-        ["INCR", "text"],
-        ["GET", "a"],
-        ["SET", "text", "v" * 30],
-        ["XADD", "s", "*", "f", "v"],
-        ["XRANGE", "s", "-", "+"],
-        ["MULTI"],
-        ["EXEC"],
-        ["DISCARD"],
-        ["HELLO", "3"],
-        ["NONSENSE"],
-        ["CLIENT", "REPLY", "SKIP"],
-    ]
+    commands(
+        "INCR a; INCR text; GET a; SET text vvvvvvvvvvvvvvvvvvvvvvvvvvvvvv; XADD s * f v; XRANGE s - +; MULTI; EXEC; DISCARD"
+        "; HELLO 3; NONSENSE; CLIENT REPLY SKIP"
+    )
 )
 effects = st.sampled_from(
     [["CLOSE", "before"], ["CLOSE", "after"], ["CLOSE", "midway"], ["SILENCE"], ["ERROR", "LOADING"]]

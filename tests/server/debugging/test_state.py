@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 from support.streams import server_state as state
+from support.wire import commands
 
 import rillet.testing
 
@@ -186,83 +187,26 @@ def test_new_state_is_noticed(servers):
 
 # Random commands
 
-KEYS = ["a", "b", "c"]
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
-COMMANDS: list[list[object]] = [
-    ["SET", "a", "v", "PX", 100000],
-    ["SET", "b", "v"],
-    ["APPEND", "b", "w"],
-    ["HSET", "c", "f", "v"],
-    ["HPEXPIRE", "c", 100000, "FIELDS", 1, "f"],
-    ["XADD", "s", "*", "f", "v"],
-    ["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"],
-    ["XREADGROUP", "GROUP", "g", "Bob", "STREAMS", "s", ">"],
-    ["XADD", "s", "IDMP", "p", "i", "*", "f", "v"],
-    ["DEL", *KEYS],
-    ["SCAN", 0],
-    ["SELECT", 3],
-    ["SWAPDB", 0, 3],
-    ["MULTI"],
-    ["EXEC"],
-    ["WATCH", *KEYS],
-    ["SUBSCRIBE", "c"],
-    ["SSUBSCRIBE", "c"],
-    ["MONITOR"],
-    ["BLPOP", "nothing", 0],
-    ["XREAD", "BLOCK", 0, "STREAMS", "nothing", "$"],
-    ["WAIT", 1, 0],
-    ["CLIENT", "TRACKING", "ON", "BCAST"],
-    ["CLIENT", "TRACKING", "ON"],
-    ["CLIENT", "REPLY", "SKIP"],
-    ["CLIENT", "NO-EVICT", "ON"],
-    ["CLIENT", "NO-TOUCH", "ON"],
-    ["CLIENT", "PAUSE", 100000, "WRITE"],
-    ["CLIENT", "PAUSE", 100000, "ALL"],
-    ["CLIENT", "UNPAUSE"],
-    ["CLIENT", "KILL", "TYPE", "normal"],
-    ["CONFIG", "SET", "maxmemory", "100mb"],
-    ["CONFIG", "SET", "maxmemory", "1"],
-    ["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"],
-    ["CONFIG", "SET", "maxmemory-policy", "allkeys-lrm"],
-    ["CONFIG", "SET", "compat-version", "7.0"],
-    ["CONFIG", "SET", "notify-keyspace-events", "KEA"],
-    ["CONFIG", "SET", "slowlog-log-slower-than", 0],
-    ["CONFIG", "SET", "latency-monitor-threshold", 1],
-    ["CONFIG", "SET", "stream-compress-depth", 1],
-    ["CONFIG", "SET", "stream-idmp-maxsize", 7],
-    ["CONFIG", "SET", "requirepass", "secret"],
-    ["CONFIG", "SET", "min-replicas-to-write", 1],
-    ["CONFIG", "SET", "loglevel", "debug"],
-    ["CONFIG", "SET", "appendonly", "yes"],
-    ["CONFIG", "SET", "hash-max-listpack-entries", 1],
-    ["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "~*"],
-    ["ACL", "SETUSER", "default", "-set", "(+get ~x)"],
-    ["ACL", "SETUSER", "default", "off"],
-    ["AUTH", "default", "wrong"],
-    ["FUNCTION", "LOAD", LIBRARY],
-    ["FCALL", "f", 0],
-    ["EVAL", "return redis.call('SET', 'a', 1)", 0],
-    ["SCRIPT", "LOAD", "return 1"],
-    ["REPLICAOF", "127.0.0.1", 1],
-    ["REPLICAOF", "NO", "ONE"],
-    ["PSYNC", "?", -1],
-    ["FAILOVER", "TO", "127.0.0.1", 1, "FORCE", "TIMEOUT", 1000],
-    ["BGSAVE"],
-    ["SAVE"],
-    ["BGREWRITEAOF"],
-    ["MIGRATE", "127.0.0.1", 1, "b", 0, 1000],
-    ["DEBUG", "SET-ACTIVE-EXPIRE", 0],
-    ["DEBUG", "PAUSE-CRON", 1],
-    ["DEBUG", "SET-ALLOW-ACCESS-EXPIRED", 1],
-    ["DEBUG", "AOF-FLUSH-SLEEP", 10],
-    ["DEBUG", "SLEEP", "0.002"],
-    ["DEBUG", "CLOCK", "ADVANCE", 3600000],
-    ["DEBUG", "CLOCK", "FREEZE"],
-    ["DEBUG", "RECORD", "START"],
-    ["DEBUG", "CHANGE-REPL-ID"],
-    ["NONSENSE"],
-    ["INFO"],
-]
+COMMANDS = commands("""
+    SET a v PX 100000; SET b v; APPEND b w; HSET c f v; HPEXPIRE c 100000 FIELDS 1 f; XADD s * f v
+    XGROUP CREATE s g 0 MKSTREAM; XREADGROUP GROUP g Bob STREAMS s >; XADD s IDMP p i * f v; DEL a b c; SCAN 0
+    SELECT 3; SWAPDB 0 3; MULTI; EXEC; WATCH a b c; SUBSCRIBE c; SSUBSCRIBE c; MONITOR; BLPOP nothing 0
+    XREAD BLOCK 0 STREAMS nothing $; WAIT 1 0; CLIENT TRACKING ON BCAST; CLIENT TRACKING ON; CLIENT REPLY SKIP
+    CLIENT NO-EVICT ON; CLIENT NO-TOUCH ON; CLIENT PAUSE 100000 WRITE; CLIENT PAUSE 100000 ALL; CLIENT UNPAUSE
+    CLIENT KILL TYPE normal; CONFIG SET maxmemory 100mb; CONFIG SET maxmemory 1
+    CONFIG SET maxmemory-policy allkeys-lfu; CONFIG SET maxmemory-policy allkeys-lrm
+    CONFIG SET compat-version 7.0; CONFIG SET notify-keyspace-events KEA; CONFIG SET slowlog-log-slower-than 0
+    CONFIG SET latency-monitor-threshold 1; CONFIG SET stream-compress-depth 1; CONFIG SET stream-idmp-maxsize 7
+    CONFIG SET requirepass secret; CONFIG SET min-replicas-to-write 1; CONFIG SET loglevel debug
+    CONFIG SET appendonly yes; CONFIG SET hash-max-listpack-entries 1; ACL SETUSER bob on nopass +@all ~*
+    ACL SETUSER default -set "(+get ~x)"; ACL SETUSER default off; AUTH default wrong; FUNCTION LOAD LIBRARY
+    FCALL f 0; EVAL "return redis.call('SET', 'a', 1)" 0; SCRIPT LOAD "return 1"; REPLICAOF 127.0.0.1 1
+    REPLICAOF NO ONE; PSYNC ? -1; FAILOVER TO 127.0.0.1 1 FORCE TIMEOUT 1000; BGSAVE; SAVE; BGREWRITEAOF
+    MIGRATE 127.0.0.1 1 b 0 1000; DEBUG SET-ACTIVE-EXPIRE 0; DEBUG PAUSE-CRON 1
+    DEBUG SET-ALLOW-ACCESS-EXPIRED 1; DEBUG AOF-FLUSH-SLEEP 10; DEBUG SLEEP 0.002; DEBUG CLOCK ADVANCE 3600000
+    DEBUG CLOCK FREEZE; DEBUG RECORD START; DEBUG CHANGE-REPL-ID; NONSENSE; INFO
+""")
 # What only a clock, a place or the numbers of a process decide, in INFO.
 VOLATILE = (
     "aof_base", "aof_current", "arch", "async", "client_recent", "cmdstat_", "config_file", "connected_time", "dir", "evicted_clients", "expired_time",
@@ -280,7 +224,7 @@ def send_some(server: rillet.testing.Server, dice: random.Random) -> None:
     for _ in range(dice.randrange(1, 25)):
         connection = dice.choice(connections)
         try:
-            connection.send_command(*dice.choice(COMMANDS))
+            connection.send_command(*(word.replace("LIBRARY", LIBRARY) for word in dice.choice(COMMANDS)))
             if dice.random() < 0.5:
                 connection.can_read(timeout=0.005)
         except redis.ConnectionError:

@@ -2,6 +2,7 @@
 
 import pytest
 from support.live import LiveServer, eventually
+from support.wire import commands
 
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk
 
@@ -74,23 +75,12 @@ def test_packed_entries_are_read_changed_and_copied_as_others(server):
                 add(wire)
         wait_until_packed(server)
         with server.wire() as ours, plain.wire() as theirs:
-            for command in (
-                "XRANGE s - + COUNT 1000",
-                "XRANGE s 700 1900",
-                "XREVRANGE s + - COUNT 500",
-                "XGROUP CREATE s g 0",
-                "XREADGROUP GROUP g c COUNT 300 STREAMS s >",
-                "XDEL s 5-0 700-0 701-0",
-                "XTRIM s MAXLEN 1500",
-                "XTRIM s MINID ~ 1300",
-                "XRANGE s - +",
-                "XINFO STREAM s",
-                "DUMP s",
-                "COPY s t",
-                "XRANGE t - +",
-                "DEBUG DIGEST",
+            for words in commands(
+                "XRANGE s - + COUNT 1000; XRANGE s 700 1900; XREVRANGE s + - COUNT 500; XGROUP CREATE s g 0"
+                "; XREADGROUP GROUP g c COUNT 300 STREAMS s >; XDEL s 5-0 700-0 701-0; XTRIM s MAXLEN 1500"
+                "; XTRIM s MINID ~ 1300; XRANGE s - +; XINFO STREAM s; DUMP s; COPY s t; XRANGE t - +; DEBUG DIGEST"
             ):
-                assert ours.call(*command.split()).encode() == theirs.call(*command.split()).encode(), command
+                assert ours.call(*words).encode() == theirs.call(*words).encode(), words
         assert packed(server)
         assert not packed(plain)
 

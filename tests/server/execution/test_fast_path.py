@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.alone import NOW, Alone
 from support.thorough import examples
+from support.wire import commands
 
 from rillet.commands.spec.command import SHORTEST_RUN
 from rillet.protocol.replies import command
@@ -23,48 +24,28 @@ runs = st.builds(
     pairs,
     st.integers(SHORTEST_RUN - 1, 300),
 )
-others = st.sampled_from(
-    [
-        [b"XLEN", b"a"],
-        [b"PING"],
-        [b"SET", b"text", b"1"],
-        [b"DEL", b"a"],
-        [b"XADD", b"a", b"NOMKSTREAM", b"*", b"f", b"v"],
-        [b"XADD", b"a", b"MAXLEN", b"5", b"*", b"f", b"v"],
-        [b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"],
-        [b"XADD", b"b", b"18446744073709551615-18446744073709551600", b"f", b"v"],
-        [b"XADD", b"a", b"1-1", b"f", b"v"],
-        [b"XADD", b"a", b"*"],
-        [b"XDEL", b"a", b"%d-0" % NOW],
-        [b"PEXPIREAT", b"a", b"%d" % (NOW + 5)],
-        [b"PERSIST", b"a"],
-        [b"SELECT", b"1"],
-        [b"SELECT", b"0"],
-        [b"MULTI"],
-        [b"EXEC"],
-        [b"CLIENT", b"REPLY", b"SKIP"],
-        [b"SUBSCRIBE", b"news"],
-        [b"UNSUBSCRIBE"],
-        [b"HELLO", b"3"],
-        [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"b", b"$"],
-        [b"NONSENSE"],
-        [b"GET", b"text"],
-        [b"INCR", b"text"],
-        [b"LPUSH", b"text", b"v"],
-        [b"GET"],
-        [b"XREADGROUP", b"GROUP", b"g", b"me", b"COUNT", b"2", b"STREAMS", b"a", b">"],
-        [b"XREADGROUP", b"GROUP", b"g", b"me", b"BLOCK", b"0", b"STREAMS", b"a", b">"],
-        [b"XCLAIM", b"a", b"g", b"you", b"0", b"7-7"],
-        [b"XACK", b"a", b"g", b"7-7"],
-        [b"BLPOP", b"list", b"0"],
-        [b"LPUSH", b"list", b"1", b"2"],
-        _SCRIPT,
-        [b"EXPIRE", b"text", b"0"],
-        [b"WATCH", b"text"],
-        [b"DISCARD"],
-        [b"CONFIG", b"SET", b"stream-node-max-entries", b"7"],
-    ]
-)
+
+
+def requests(text: str) -> list[list[bytes]]:
+    """Commands with times by name: NOW, LATER (a millisecond), SOON (five), HIGHEST (of 64 bits)."""
+    times = {"NOW": NOW, "LATER": NOW + 1, "SOON": NOW + 5, "HIGHEST": (1 << 64) - 1}
+    for name, time in times.items():
+        text = text.replace(name, str(time))
+    return [[word.encode() for word in words] for words in commands(text)]
+
+
+others = st.sampled_from([
+    *requests("""
+        XLEN a; PING; SET text 1; DEL a; XADD a NOMKSTREAM * f v; XADD a MAXLEN 5 * f v
+        XADD a LATER-18446744073709551600 f v; XADD b HIGHEST-18446744073709551600 f v; XADD a 1-1 f v; XADD a *
+        XDEL a NOW-0; PEXPIREAT a SOON; PERSIST a; SELECT 1; SELECT 0; MULTI; EXEC; CLIENT REPLY SKIP
+        SUBSCRIBE news; UNSUBSCRIBE; HELLO 3; XREAD BLOCK 0 STREAMS b $; NONSENSE; GET text; INCR text
+        LPUSH text v; GET; XREADGROUP GROUP g me COUNT 2 STREAMS a >; XREADGROUP GROUP g me BLOCK 0 STREAMS a >
+        XCLAIM a g you 0 7-7; XACK a g 7-7; BLPOP list 0; LPUSH list 1 2; EXPIRE text 0; WATCH text; DISCARD
+        CONFIG SET stream-node-max-entries 7
+    """),
+    _SCRIPT,
+])  # fmt: skip
 given_ids = st.builds(
     lambda key, ms, number, pair: [[b"XADD", key, b"%d-%d" % (ms, seq), *pair] for seq in range(number)],
     keys,
@@ -91,19 +72,11 @@ transactions = st.lists(
 ).map(lambda parts: [[b"MULTI"], *(words for part in parts for words in part), [b"EXEC"]])
 before = st.lists(
     st.sampled_from(
-        [
-            [b"WATCH", b"a"],
-            [b"BLPOP", b"list", b"0"],
-            [b"XREADGROUP", b"GROUP", b"g", b"you", b"BLOCK", b"0", b"STREAMS", b"a", b">"],
-            [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"a", b"b", b"$", b"$"],
-            [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEA"],
-            [b"PSUBSCRIBE", b"__key*"],
-            [b"CLIENT", b"TRACKING", b"ON", b"BCAST"],
-            [b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"],
-            [b"PEXPIREAT", b"a", b"%d" % (NOW + 5)],
-            [b"XGROUP", b"CREATE", b"a", b"g", b"$", b"MKSTREAM"],
-            [b"MONITOR"],
-        ]
+        requests("""
+            WATCH a; BLPOP list 0; XREADGROUP GROUP g you BLOCK 0 STREAMS a >; XREAD BLOCK 0 STREAMS a b $ $
+            CONFIG SET notify-keyspace-events KEA; PSUBSCRIBE __key*; CLIENT TRACKING ON BCAST
+            XADD a LATER-18446744073709551600 f v; PEXPIREAT a SOON; XGROUP CREATE a g $ MKSTREAM; MONITOR
+        """)
     ),
     max_size=3,
 )

@@ -272,25 +272,12 @@ commands = st.one_of(
     st.builds(lambda key: [b"RPUSH", key, b"x"], keys),
     st.builds(lambda key: [b"BLPOP", key, b"0"], keys),
     st.builds(lambda key: [b"INCR", b"n" + key], keys),
-    st.sampled_from(
-        [
-            [b"MULTI"],
-            [b"EXEC"],
-            [b"CLIENT", b"REPLY", b"SKIP"],
-            [b"CLIENT", b"REPLY", b"OFF"],
-            [b"CLIENT", b"REPLY", b"ON"],
-            [b"SUBSCRIBE", b"news"],
-            [b"UNSUBSCRIBE"],
-            [b"PUBLISH", b"news", b"hello"],
-            [b"HELLO", b"3"],
-            [b"CLIENT", b"TRACKING", b"ON"],
-            [b"XADD", b"s", b"*", b"f", b"v"],
-            [b"AUTH", b"wrong"],
-            [b"RESET"],
-            [b"ECHO", b"x" * 300],
-        ]
-    ),
-)
+    st.sampled_from([
+        [b"MULTI"], [b"EXEC"], [b"CLIENT", b"REPLY", b"SKIP"], [b"CLIENT", b"REPLY", b"OFF"], [b"CLIENT", b"REPLY", b"ON"],
+        [b"SUBSCRIBE", b"news"], [b"UNSUBSCRIBE"], [b"PUBLISH", b"news", b"hello"], [b"HELLO", b"3"],
+        [b"CLIENT", b"TRACKING", b"ON"], [b"XADD", b"s", b"*", b"f", b"v"], [b"AUTH", b"wrong"], [b"RESET"], [b"ECHO", b"x" * 300],
+    ]),
+)  # fmt: skip
 scripts = st.lists(st.tuples(commands, st.booleans()), max_size=30).map(
     lambda lines: b"".join(
         b" ".join(words) + b"\n" if inline and b"" not in words else command(words) for words, inline in lines

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.alone import Alone
 from support.live import LiveServer, eventually
+from support.wire import commands
 
 from rillet.commands.runtime.state import State
 from rillet.commands.runtime.step_sizes import ServerTuning
@@ -17,34 +18,13 @@ from rillet.protocol.replies import command
 from rillet.server.net import replies
 from rillet.server.net.replies import ALWAYS
 
-COMMANDS = st.sampled_from(
-    [
-        "PING",
-        "GET a",
-        "SET a 1",
-        "SET b 2",
-        "INCR a",
-        "DEL a",
-        "XADD s * f v",
-        "XADD s 1-1 f v",
-        "XLEN s",
-        "XGROUP CREATE s g 0 MKSTREAM",
-        "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
-        "XREADGROUP GROUP g d BLOCK 0 STREAMS s >",
-        "BLPOP l 0",
-        "RPUSH l 1 2",
-        "MULTI",
-        "EXEC",
-        "SUBSCRIBE news",
-        "UNSUBSCRIBE",
-        "PUBLISH news text",
-        "SELECT 1",
-        "CLIENT REPLY SKIP",
-        "CONFIG SET appendfsync no",
-        "EVAL return{redis.call('incr','a'),redis.call('get','b')} 0",
-        "QUIT",
-    ]
-).map(str.split)
+COMMANDS = st.sampled_from(commands("""
+    PING; GET a; SET a 1; SET b 2; INCR a; DEL a; XADD s * f v; XADD s 1-1 f v; XLEN s
+    XGROUP CREATE s g 0 MKSTREAM; XREADGROUP GROUP g c COUNT 2 STREAMS s >
+    XREADGROUP GROUP g d BLOCK 0 STREAMS s >; BLPOP l 0; RPUSH l 1 2; MULTI; EXEC; SUBSCRIBE news; UNSUBSCRIBE
+    PUBLISH news text; SELECT 1; CLIENT REPLY SKIP; CONFIG SET appendfsync no
+    EVAL "return{redis.call('incr','a'),redis.call('get','b')}" 0; QUIT
+"""))  # fmt: skip
 # Which client sends what at once, and whether a turn of the loop ends then.
 STEPS = st.lists(
     st.tuples(st.integers(0, 2), st.lists(COMMANDS, min_size=1, max_size=3), st.booleans()), max_size=12
@@ -91,8 +71,8 @@ class Kept(Alone):
 
     def follow(self, steps) -> tuple[list[bytes], list[tuple[str, bytes]]]:
         """The replies to each client, and the files."""
-        for who, commands, ends_turn in steps:
-            self.take(who, *map(" ".join, commands))
+        for who, sent, ends_turn in steps:
+            self.take(who, *map(" ".join, sent))
             if ends_turn:
                 self.turn()
         while self.turn():

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
 from support.thorough import examples
+from support.wire import commands
 
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.state import State
@@ -19,32 +20,12 @@ LEGAL = {
     State.CLOSING: frozenset(),
 }
 
-WORDS = [
-    [b"PING"],
-    [b"XADD", b"s", b"*", b"f", b"v"],
-    [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"],
-    [b"BLPOP", b"l", b"0"],
-    [b"LPUSH", b"l", b"1"],
-    [b"MULTI"],
-    [b"EXEC"],
-    [b"DISCARD"],
-    [b"CLIENT", b"PAUSE", b"1000"],
-    [b"CLIENT", b"PAUSE", b"1000", b"WRITE"],
-    [b"CLIENT", b"UNPAUSE"],
-    [b"CLIENT", b"UNBLOCK", b"2", b"ERROR"],
-    [b"CLIENT", b"KILL", b"ID", b"3"],
-    [b"CLIENT", b"REPLY", b"SKIP"],
-    [b"CLIENT", b"NO-TOUCH", b"ON"],
-    [b"CLIENT", b"TRACKING", b"ON"],
-    [b"CLIENT", b"TRACKING", b"OFF"],
-    [b"HELLO", b"3"],
-    [b"SUBSCRIBE", b"c"],
-    [b"UNSUBSCRIBE"],
-    [b"PUBLISH", b"c", b"m"],
-    [b"MONITOR"],
-    [b"RESET"],
-    [b"QUIT"],
-]
+WORDS = [[word.encode() for word in words] for words in commands("""
+    PING; XADD s * f v; XREAD BLOCK 0 STREAMS s $; BLPOP l 0; LPUSH l 1; MULTI; EXEC; DISCARD; CLIENT PAUSE 1000
+    CLIENT PAUSE 1000 WRITE; CLIENT UNPAUSE; CLIENT UNBLOCK 2 ERROR; CLIENT KILL ID 3; CLIENT REPLY SKIP
+    CLIENT NO-TOUCH ON; CLIENT TRACKING ON; CLIENT TRACKING OFF; HELLO 3; SUBSCRIBE c; UNSUBSCRIBE; PUBLISH c m
+    MONITOR; RESET; QUIT
+""")]  # fmt: skip
 who = st.integers(0, 2)
 steps = st.lists(
     st.tuples(st.just("send"), who, st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))

@@ -153,11 +153,8 @@ def test_switching_on_during_a_background_save_waits_for_its_end(kind):
         assert wire.call("BGSAVE").value == b"Background saving started"
         assert wire.call("CONFIG", "SET", "appendonly", "yes").value == b"OK"
         seen = facts(wire)
-        assert (seen["aof_enabled"], seen["aof_rewrite_in_progress"], seen["aof_rewrite_scheduled"]) == (
-            "1",
-            "0",
-            "1",
-        )
+        fields = "aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"
+        assert [seen[name] for name in fields] == ["1", "0", "1"]
         wire.call("CONFIG", "SET", "rdb-key-save-delay", "0")
         wire.call("SET", "late", "v")
         until(lambda: rewrite_is_over(wire), 40)
@@ -203,10 +200,9 @@ def start_with(kind, folder, script, *flags):
         "--bind",
         "127.0.0.1",
         *QUIET,
-        *flags,
     ]
     with (folder / "log").open("wb") as log:
-        return port, subprocess.Popen([str(word) for word in words], stdout=log, stderr=log)
+        return port, subprocess.Popen([str(word) for word in (*words, *flags)], stdout=log, stderr=log)
 
 
 @contextlib.contextmanager
@@ -271,16 +267,12 @@ def test_the_error_of_a_script_in_a_file_is_logged(tmp_path):
 def test_an_old_style_file_that_looks_like_a_manifest_is_checked_as_a_file(data, tmp_path):
     path = tmp_path / "appendonly.aof"
     path.write_bytes(data)
-    real = subprocess.run(
-        ["redis-check-aof", path],
-        executable=require_binary("redis810"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    command = [require_binary("rillet"), "check-aof", path]
-    mine = subprocess.run(command, capture_output=True, text=True, check=False)
-    for each in (real, mine):
+    for words, program in (
+        (["redis-check-aof", path], "redis810"),
+        (["rillet", "check-aof", path], "rillet"),
+    ):
+        command = {"args": words, "executable": require_binary(program)}
+        each = subprocess.run(**command, capture_output=True, text=True, check=False)
         assert each.returncode == 0
         assert each.stdout.startswith("Start checking Old-Style AOF\n")
         assert "is valid" in each.stdout

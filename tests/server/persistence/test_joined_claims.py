@@ -43,20 +43,12 @@ RUN = st.builds(
 )
 ODD = st.sampled_from(
     [
-        [record("3-0", last="x")],
-        [record("x")],
-        [record("3")],
-        [record("03-0")],
-        [record("3-0", group="missing"), record("4-0", group="missing")],
-        [record("5-0", consumer="d")],
-        ["MULTI"],
-        ["EXEC"],
-        ["XACK s g 1-0 2-0 9-0"],
-        ["XDEL s 4-0 12-0"],
-        ["XGROUP SETID s g 9-0 ENTRIESREAD 9"],
+        [record("3-0", last="x")], [record("x")], [record("3")], [record("03-0")],
+        [record("3-0", group="missing"), record("4-0", group="missing")], [record("5-0", consumer="d")], ["MULTI"],
+        ["EXEC"], ["XACK s g 1-0 2-0 9-0"], ["XDEL s 4-0 12-0"], ["XGROUP SETID s g 9-0 ENTRIESREAD 9"],
         ["XCLAIM s g c 0 7-0 JUSTID"],
     ]
-)
+)  # fmt: skip
 
 
 def loaded(batch: list[list[bytes]]) -> list[bytes | None]:
@@ -101,17 +93,11 @@ def test_a_run_of_records_is_one_command(last):
 @pytest.mark.parametrize(
     "other",
     [
-        record("2-0", group="h"),
-        record("2-0", consumer="d"),
-        record("2-0", time=NOW - 1),
-        record("2-0", count=2),
-        record("2-0", last="x"),
-        record("2-0").replace(" 0 2-0", " 1 2-0"),
-        record("2-0").replace("JUSTID", "FORCE"),
-        record("2-0") + " JUSTID",
-        "XACK s g 1-0",
+        record("2-0", group="h"), record("2-0", consumer="d"), record("2-0", time=NOW - 1), record("2-0", count=2),
+        record("2-0", last="x"), record("2-0").replace(" 0 2-0", " 1 2-0"), record("2-0").replace("JUSTID", "FORCE"),
+        record("2-0") + " JUSTID", "XACK s g 1-0",
     ],
-)
+)  # fmt: skip
 def test_records_that_differ_in_more_than_the_entry_are_not_joined(other):
     assert join_claims(batch_of(record("1-0"), other), 0) is None
     assert join_claims(batch_of(record("1-0"), record("3-0"), other), 0) is None or not other.endswith(" x")

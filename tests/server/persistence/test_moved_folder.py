@@ -71,15 +71,7 @@ class After(NamedTuple):
 def change_and_end(kind: str, way: str, change: str, then: str) -> After:
     """Change one server in the middle of something, end it, and start it again with that change."""
     begin, flags = UNDER_WAY[way]
-    flags = (
-        *flags,
-        "--appendfsync",
-        "always",
-        "--shutdown-timeout",
-        "1",
-        "--enable-protected-configs",
-        "yes",
-    )
+    flags = (*flags, *"--appendfsync always --shutdown-timeout 1 --enable-protected-configs yes".split())
     with start_server(kind, *flags) as server, server.wire() as wire, server.wire() as other:
         (server.dir / "inner").mkdir()
         with begin(server, wire):

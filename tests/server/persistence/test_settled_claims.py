@@ -67,57 +67,25 @@ READ = st.builds(
 )
 WORK = st.builds(
     lambda ms, who: [
-        "MULTI",
-        claim(f"{ms}-0", consumer=who, last=f"{ms - 1}-0"),
-        f"XGROUP SETID s g {ms}-0 ENTRIESREAD {ms}",
-        "EXEC",
-        f"XACK s g {ms}-0",
+        *("MULTI", claim(f"{ms}-0", consumer=who, last=f"{ms - 1}-0")),
+        *(f"XGROUP SETID s g {ms}-0 ENTRIESREAD {ms}", "EXEC", f"XACK s g {ms}-0"),
     ],
     st.integers(1, N),
     st.sampled_from("cd"),
 )
 ODD = st.sampled_from(
     [
-        claim("8-0", consumer="d").replace(" s ", " t "),
-        claim("3-0", last="x"),
-        claim("3-0", last="9"),
-        claim("x"),
-        claim("3"),
-        claim("03-0"),
-        claim("3-0", group="h"),
-        claim("3-0", group="missing"),
-        claim("5-0", consumer="new"),
-        claim("4-0").replace("FORCE", "JUSTID"),
-        claim("4-0").replace(" 0 4-0", " 5 4-0"),
-        claim("4-0", time="x"),
-        claim("4-0", count=-1),
-        "xclaim s g c 0 7-0 JUSTID",
-        "XACK s g 3",
-        "XACK s g 03-0 4-0",
-        "XACK s g x",
-        "XACK s h 3-0",
-        "XACK missing g 3-0",
-        "XADD s 40-0 f v",
-        "XADD s 1-0 f v",
-        "XADD s 13 f v",
-        "XADD s 013-0 f v",
-        "XADD s NEXT f v g",
-        "XADD s MAXLEN 4 NEXT f v",
-        "XADD s MAXLEN ~ 4",
-        "XADD s * f v",
-        "XADD missing NEXT f v",
-        "XADD t 2-0 f v",
-        "XSETID s 60-0",
-        "XTRIM s MAXLEN 3",
-        "XDEL s NEWEST",
-        "XDEL s 4-0",
-        "XGROUP SETID s g $",
-        "XGROUP SETID s g 4-0 ENTRIESREAD -1",
-        "XGROUP DELCONSUMER s g c",
-        "XGROUP DESTROY s h",
-        "SET s v",
+        claim("8-0", consumer="d").replace(" s ", " t "), claim("3-0", last="x"), claim("3-0", last="9"), claim("x"),
+        claim("3"), claim("03-0"), claim("3-0", group="h"), claim("3-0", group="missing"),
+        claim("5-0", consumer="new"), claim("4-0").replace("FORCE", "JUSTID"),
+        claim("4-0").replace(" 0 4-0", " 5 4-0"), claim("4-0", time="x"), claim("4-0", count=-1),
+        "xclaim s g c 0 7-0 JUSTID", "XACK s g 3", "XACK s g 03-0 4-0", "XACK s g x", "XACK s h 3-0",
+        "XACK missing g 3-0", "XADD s 40-0 f v", "XADD s 1-0 f v", "XADD s 13 f v", "XADD s 013-0 f v",
+        "XADD s NEXT f v g", "XADD s MAXLEN 4 NEXT f v", "XADD s MAXLEN ~ 4", "XADD s * f v", "XADD missing NEXT f v",
+        "XADD t 2-0 f v", "XSETID s 60-0", "XTRIM s MAXLEN 3", "XDEL s NEWEST", "XDEL s 4-0", "XGROUP SETID s g $",
+        "XGROUP SETID s g 4-0 ENTRIESREAD -1", "XGROUP DELCONSUMER s g c", "XGROUP DESTROY s h", "SET s v",
     ]
-)
+)  # fmt: skip
 PAIRS = st.integers(1, N - 3).map(
     lambda first: [line for ms in range(first, first + 4) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
 )
@@ -128,12 +96,8 @@ LIVE_7 = st.sampled_from("cd").map(
 )
 LIVE_8 = st.builds(
     lambda who, read: [
-        ADD,
-        "MULTI",
-        claim("NEWEST", consumer=who, last="OLDER"),
-        f"XGROUP SETID s g NEWEST ENTRIESREAD {read}",
-        "EXEC",
-        "XACK s g NEWEST",
+        *(ADD, "MULTI", claim("NEWEST", consumer=who, last="OLDER")),
+        *(f"XGROUP SETID s g NEWEST ENTRIESREAD {read}", "EXEC", "XACK s g NEWEST"),
     ],
     st.sampled_from("cd"),
     st.sampled_from(["ADDED", "ADDED", "ADDED", str(N), str(3 * N)]),
@@ -153,14 +117,22 @@ LIVE_OTHERS = st.permutations(range(1, 7)).map(
         )
     ]
 )
+
+
+def flat(pieces: st.SearchStrategy[list[str]], most: int) -> st.SearchStrategy[list[str]]:
+    return st.lists(pieces, min_size=2, max_size=most).map(
+        lambda each: [line for some in each for line in some]
+    )
+
+
 LIVE_MIXED = st.one_of(st.just(ADD), st.just(ADD), CLAIM, ACK, SET_ID, ODD)
 PIECE = st.one_of(
-    st.lists(LIVE_7, min_size=2, max_size=8).map(lambda each: [line for some in each for line in some]),
-    st.lists(LIVE_8, min_size=2, max_size=8).map(lambda each: [line for some in each for line in some]),
+    flat(LIVE_7, 8),
+    flat(LIVE_8, 8),
     LIVE_OTHERS,
     st.lists(LIVE_MIXED, min_size=4, max_size=20),
-    st.lists(READ, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
-    st.lists(WORK, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
+    flat(READ, 6),
+    flat(WORK, 6),
     st.lists(st.one_of(CLAIM, ACK), min_size=4, max_size=20),
     st.lists(st.one_of(CLAIM, ACK, SET_ID), min_size=4, max_size=20),
     PAIRS,
@@ -168,13 +140,20 @@ PIECE = st.one_of(
 )
 
 
-def loaded(batch: list[list[bytes]]) -> list[object]:
-    """What a server shows after it has replayed a batch a second after its consumers were made, and what it has logged."""
-    server = Server(Config(), quiet=True)
+def begun(**config: str) -> LoaderClient:
+    """The client that loads a file, after the records of SETUP."""
+    server = Server(Config(**config), quiet=True)
     server.clock.freeze(NOW)
     server.keyspace.now = NOW - 1000
     client = LoaderClient(server)
     replay(server, mock.Mock(), client, batch_of(*SETUP))
+    return client
+
+
+def loaded(batch: list[list[bytes]]) -> list[object]:
+    """What a server shows after it has replayed a batch a second after its consumers were made, and what it has logged."""
+    client = begun()
+    server = client.server
     server.keyspace.now = NOW
     with mock.patch.object(server.log, "warning") as warning:
         replay(server, mock.Mock(), client, batch)
@@ -229,10 +208,8 @@ def test_no_word_but_an_id_passes_for_one(word):
 
 def settled(*lines: str, tuning: ServerTuning | None = None) -> tuple[list[list[bytes]], int]:
     """What is left to run of some records, and how many they are."""
-    server = Server(Config(), quiet=True)
-    server.tuning = tuning or server.tuning
-    client = LoaderClient(server)
-    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    client = begun()
+    client.server.tuning = tuning or client.server.tuning
     left: list[list[bytes]] = []
     number = SettledClaims(client, batch_of(*lines), left.extend).settle(0)
     return left, number
@@ -257,32 +234,15 @@ def test_what_is_left_of_a_run_is_in_order(others, left):
 @pytest.mark.parametrize(
     "other",
     [
-        claim("8-0", group="missing"),
-        claim("8-0").replace(" s ", " string "),
-        claim("08-0"),
-        claim("13-0"),
-        claim("8-0", consumer="new"),
-        "XACK s missing 8-0",
-        "XACK missing g 8-0",
-        "XACK s g 08-0",
-        "XADD s 12-0 f v",
-        "XADD s 13 f v",
-        "XADD s 013-0 f v",
-        "XADD s * f v",
-        "XADD s 13-0 f v f",
-        "XADD s MAXLEN 4 13-0 f v",
-        "XADD s MAXLEN 4 5",
-        "XADD missing 13-0 f v",
-        "XGROUP SETID s missing 4-0 ENTRIESREAD 4",
-        "XGROUP SETID s g 4-0 ENTRIESREAD 13",
-        "XGROUP CREATE s i 4-0 ENTRIESREAD 4",
-        "XGROUP SETID s g $ ENTRIESREAD 4",
-        "XGROUP SETID s g 4-0 ENTRIESREAD x",
-        "XGROUP SETID s g 4-0 ENTRIESREAD 07",
-        claim("8-0", time="01"),
-        claim("8-0", count="01"),
+        claim("8-0", group="missing"), claim("8-0").replace(" s ", " string "), claim("08-0"), claim("13-0"),
+        claim("8-0", consumer="new"), "XACK s missing 8-0", "XACK missing g 8-0", "XACK s g 08-0", "XADD s 12-0 f v",
+        "XADD s 13 f v", "XADD s 013-0 f v", "XADD s * f v", "XADD s 13-0 f v f", "XADD s MAXLEN 4 13-0 f v",
+        "XADD s MAXLEN 4 5", "XADD missing 13-0 f v", "XGROUP SETID s missing 4-0 ENTRIESREAD 4",
+        "XGROUP SETID s g 4-0 ENTRIESREAD 13", "XGROUP CREATE s i 4-0 ENTRIESREAD 4",
+        "XGROUP SETID s g $ ENTRIESREAD 4", "XGROUP SETID s g 4-0 ENTRIESREAD x",
+        "XGROUP SETID s g 4-0 ENTRIESREAD 07", claim("8-0", time="01"), claim("8-0", count="01"),
     ],
-)
+)  # fmt: skip
 def test_a_run_ends_before_other_records(other):
     assert settled(*WORKED, other, *WORKED) == ([], len(WORKED))
 
@@ -316,9 +276,7 @@ def test_a_claim_that_moves_the_group_on_does_not_go_before_a_setid():
 def test_claims_of_7_0_run_as_they_are():
     # Consumers that got nothing were not seen then.
     lines = [line for ms in (5, 6, 5, 6) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
-    server = Server(Config(compat_version="7.0"), quiet=True)
-    client = LoaderClient(server)
-    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    client = begun(compat_version="7.0")
     assert SettledClaims(client, batch_of(*lines), mock.Mock()).settle(0) == 0
 
 
@@ -329,10 +287,7 @@ def test_few_claims_run_as_they_are():
 @pytest.mark.parametrize("far", [f"XACK s g {' '.join(f'{ms}-0' for ms in range(1, 400))}", "PING"])
 def test_records_are_looked_at_once_where_none_is_settled(far):
     batch = batch_of(*[claim(f"{ms}-1") for ms in range(1, 400)], far)
-    server = Server(Config(), quiet=True)
-    client = LoaderClient(server)
-    replay(server, mock.Mock(), client, batch_of(*SETUP))
-    claims = SettledClaims(client, batch, mock.Mock())
+    claims = SettledClaims(begun(), batch, mock.Mock())
     with mock.patch("rillet.server.persistence.settled_claims._number", return_value=1) as number:
         assert [claims.settle(at) for at in range(399)] == [0] * 399
     assert number.call_count < 2 * 257

@@ -16,16 +16,11 @@ LOST = (
 
 
 def fill(wire):
-    for line in (
-        "HSET h a 1 b 2 c 3",
-        "HEXPIRE h 5000 FIELDS 2 a b",
-        "XADD s IDMP producer message * f v",
-        "XADD s 9999999999999-1 f v",
-        "XGROUP CREATE s g 0",
-        "XREADGROUP GROUP g c STREAMS s >",
-        "XNACK s g FAIL IDS 1 9999999999999-1",
-    ):
-        wire.call(*line.split())
+    wire.do(
+        "HSET h a 1 b 2 c 3; HEXPIRE h 5000 FIELDS 2 a b; XADD s IDMP producer message * f v"
+        "; XADD s 9999999999999-1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >"
+        "; XNACK s g FAIL IDS 1 9999999999999-1"
+    )
 
 
 @pytest.mark.parametrize("version", [10, 11])

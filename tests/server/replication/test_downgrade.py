@@ -2,45 +2,20 @@
 
 import pytest
 from support.deployments.replication import call, follow, in_step, picture
+from support.wire import commands
 
 # What an old replica must be able to follow: with it each command leaves the same there as here.
-STORY = """
-XADD s 1-0 f v
-XADD s 2-0 f v
-XADD s 3-0 f v
-XADD s 4-0 f v
-XADD s 5-0 f v
-XADD s 6-0 f v
-XADD s 7-0 f v
-XADD s 8-0 f v
-XADD s 9-0 f v
-XGROUP CREATE s g 0
-XGROUP CREATE s h 0
-XREADGROUP GROUP g c COUNT 8 STREAMS s >
-XREADGROUP GROUP h c COUNT 8 STREAMS s >
-XDELEX s DELREF IDS 2 1-0 99-0
-XACKDEL s g KEEPREF IDS 2 2-0 2-0
-XACKDEL s g DELREF IDS 1 3-0
-XACKDEL s g ACKED IDS 1 4-0
-XACKDEL s h ACKED IDS 1 4-0
-XDELEX s ACKED IDS 1 5-0
-XACK s g 6-0
-XACK s h 6-0
-XTRIM s MAXLEN 3 ACKED
-XTRIM s MAXLEN 3 DELREF
-XADD s KEEPREF MAXLEN ~ 100 10-0 f v
-XADD s DELREF MAXLEN 2 11-0 f v
-XACK s g 8-0
-XACK s h 8-0
-XADD s ACKED MAXLEN 1 12-0 f v
-XREADGROUP GROUP g c STREAMS s >
-XREADGROUP GROUP h c NOACK STREAMS s >
-XACK s g 10-0 11-0 12-0
-XTRIM s ACKED MINID 12-0
-XTRIM s ACKED MAXLEN 0
-XADD s IDMP p i * f first
-XADD s IDMP p i * f again
-""".strip().splitlines()
+STORY = commands("""
+    XADD s 1-0 f v; XADD s 2-0 f v; XADD s 3-0 f v; XADD s 4-0 f v; XADD s 5-0 f v; XADD s 6-0 f v
+    XADD s 7-0 f v; XADD s 8-0 f v; XADD s 9-0 f v; XGROUP CREATE s g 0; XGROUP CREATE s h 0
+    XREADGROUP GROUP g c COUNT 8 STREAMS s >; XREADGROUP GROUP h c COUNT 8 STREAMS s >
+    XDELEX s DELREF IDS 2 1-0 99-0; XACKDEL s g KEEPREF IDS 2 2-0 2-0; XACKDEL s g DELREF IDS 1 3-0
+    XACKDEL s g ACKED IDS 1 4-0; XACKDEL s h ACKED IDS 1 4-0; XDELEX s ACKED IDS 1 5-0; XACK s g 6-0
+    XACK s h 6-0; XTRIM s MAXLEN 3 ACKED; XTRIM s MAXLEN 3 DELREF; XADD s KEEPREF MAXLEN ~ 100 10-0 f v
+    XADD s DELREF MAXLEN 2 11-0 f v; XACK s g 8-0; XACK s h 8-0; XADD s ACKED MAXLEN 1 12-0 f v
+    XREADGROUP GROUP g c STREAMS s >; XREADGROUP GROUP h c NOACK STREAMS s >; XACK s g 10-0 11-0 12-0
+    XTRIM s ACKED MINID 12-0; XTRIM s ACKED MAXLEN 0; XADD s IDMP p i * f first; XADD s IDMP p i * f again
+""")
 
 
 NEWEST = ("--compat-version", "8.10", "--repl-ping-replica-period", "3600")
@@ -69,37 +44,30 @@ def without_idle(seen: list[object]) -> list[object]:
 @pytest.mark.parametrize("kind", ["redis7", "valkey", "rillet"])
 def test_every_kind_of_replica_holds_the_same_entries_and_references(started, master, kind):
     for line in STORY[:11]:
-        call(master, *line.split())
+        call(master, *line)
     replica = started(kind, *NEWEST) if kind == "rillet" else started(kind)
     follow(replica, master.port)
     for line in STORY[11:]:
-        call(master, *line.split())
+        call(master, *line)
         in_step(master, replica)
         assert without_idle(state(replica)) == without_idle(state(master)), line
     assert len(state(master)[0]) == 1
 
 
-NEWEST_ONLY = """
-XADD t IDMP p i * f v
-XADD t IDMP p i * f again
-XADD t IDMPAUTO p * f v
-XCFGSET t IDMP-MAXSIZE 7
-XADD t IDMP p j * f v
-XADD s 20-0 f v
-XADD s 21-0 f v
-XREADGROUP GROUP g c COUNT 1 STREAMS s >
-XNACK s g SILENT IDS 1 12-0
-XNACK s g FATAL IDS 2 20-0 21-0 FORCE
-XREADGROUP GROUP g d COUNT 1 CLAIM 1000000 STREAMS s >
-XREADGROUP GROUP g d MAXCOUNT 1 MAXSIZE 1 STREAMS s >
-""".strip().splitlines()
+NEWEST_ONLY = commands("""
+    XADD t IDMP p i * f v; XADD t IDMP p i * f again; XADD t IDMPAUTO p * f v; XCFGSET t IDMP-MAXSIZE 7
+    XADD t IDMP p j * f v; XADD s 20-0 f v; XADD s 21-0 f v; XREADGROUP GROUP g c COUNT 1 STREAMS s >
+    XNACK s g SILENT IDS 1 12-0; XNACK s g FATAL IDS 2 20-0 21-0 FORCE
+    XREADGROUP GROUP g d COUNT 1 CLAIM 1000000 STREAMS s >
+    XREADGROUP GROUP g d MAXCOUNT 1 MAXSIZE 1 STREAMS s >
+""")
 
 
 def test_a_rillet_follows_everything_by_the_stream_and_by_a_snapshot(started, master):
     replica, late = started("rillet", *NEWEST), started("rillet", *NEWEST)
     follow(replica, master.port)
     for line in (*STORY[:-2], *NEWEST_ONLY):
-        call(master, *line.split())
+        call(master, *line)
     in_step(master, replica)
     seen = picture(master)
     assert b"nacked-count" in str(seen[0, "s"]).encode()
@@ -169,9 +137,9 @@ DOWNGRADED = [
 )
 def test_newer_commands_reach_replicas_in_older_forms(master, connect, version):
     heard = each_received(master, connect, version, SETUP, [line for line, _ in DOWNGRADED])
-    for (line, older), commands in zip(DOWNGRADED, heard, strict=True):
+    for (line, older), found in zip(DOWNGRADED, heard, strict=True):
         expected = ["multi", *older, "exec"] if len(older) > 1 else older
-        assert commands == [_lower(words) for words in expected], line
+        assert found == [_lower(words) for words in expected], line
 
 
 @pytest.mark.parametrize(

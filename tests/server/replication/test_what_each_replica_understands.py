@@ -3,37 +3,21 @@
 import pytest
 from support.deployments.replication import call, follow, in_step, info
 from support.servers import compared
+from support.wire import commands
 
 NEWEST = ("--compat-version", "8.10", "--repl-ping-replica-period", "3600")
-BEFORE = """
-HSET h a 1 b 2 c 3
-HEXPIRE h 5000 FIELDS 2 a b
-HSETEX x EX 100000 FIELDS 2 f 1 g 2
-XADD s 1-0 f v
-XADD s 2-0 f v
-XGROUP CREATE s g 0
-XREADGROUP GROUP g c STREAMS s >
-XNACK s g FAIL IDS 1 1-0
-XADD p IDMP producer one * f v
-""".strip().splitlines()
-AFTER = """
-HPERSIST h FIELDS 1 a
-HEXPIRE h 9000 FIELDS 1 b
-HGETEX h PX 100000 FIELDS 1 c
-HSETEX h KEEPTTL FIELDS 2 b 5 d 6
-HINCRBYFLOAT h c 0.5
-HGETEX x PERSIST FIELDS 1 f
-HSETEX x FXX EX 777 FIELDS 1 g 3
-HSET x h 1
-HEXPIRE x 500 NX FIELDS 2 g h
-HGETDEL x FIELDS 1 f
-HSETEX new EX 1000 FIELDS 1 q 1
-XNACK s g FATAL IDS 1 2-0
-XCFGSET p IDMP-MAXSIZE 7
-XADD p IDMP producer two * f v
-XADD p IDMP producer two * f again
-XADD p IDMPAUTO other * f v
-""".strip().splitlines()
+BEFORE = commands("""
+    HSET h a 1 b 2 c 3; HEXPIRE h 5000 FIELDS 2 a b; HSETEX x EX 100000 FIELDS 2 f 1 g 2; XADD s 1-0 f v
+    XADD s 2-0 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >; XNACK s g FAIL IDS 1 1-0
+    XADD p IDMP producer one * f v
+""")
+AFTER = commands("""
+    HPERSIST h FIELDS 1 a; HEXPIRE h 9000 FIELDS 1 b; HGETEX h PX 100000 FIELDS 1 c
+    HSETEX h KEEPTTL FIELDS 2 b 5 d 6; HINCRBYFLOAT h c 0.5; HGETEX x PERSIST FIELDS 1 f
+    HSETEX x FXX EX 777 FIELDS 1 g 3; HSET x h 1; HEXPIRE x 500 NX FIELDS 2 g h; HGETDEL x FIELDS 1 f
+    HSETEX new EX 1000 FIELDS 1 q 1; XNACK s g FATAL IDS 1 2-0; XCFGSET p IDMP-MAXSIZE 7
+    XADD p IDMP producer two * f v; XADD p IDMP producer two * f again; XADD p IDMPAUTO other * f v
+""")
 
 
 def fields_of(server, *, times=True):
@@ -61,7 +45,7 @@ def streams_of(server):
 
 def run(master, lines):
     for line in lines:
-        call(master, *line.split())
+        call(master, *line)
 
 
 @pytest.mark.parametrize("kind", ["redis810", "rillet-8.10"])
@@ -72,7 +56,7 @@ def test_field_times_reach_a_replica_by_the_snapshot_and_by_the_stream(started, 
     assert fields_of(replica) == fields_of(master)
     assert streams_of(replica) == streams_of(master)
     for line in AFTER:
-        call(master, *line.split())
+        call(master, *line)
         in_step(master, replica)
         assert fields_of(replica) == fields_of(master), line
     assert streams_of(replica) == streams_of(master)
@@ -88,7 +72,7 @@ def test_beside_an_old_replica_each_gets_what_it_understands(started, kind, old)
     follow(replica, master.port)
     follow(other, master.port)
     for line in AFTER:
-        call(master, *line.split())
+        call(master, *line)
         in_step(master, replica, other)
         assert fields_of(replica) == fields_of(master), line
         assert fields_of(other, times=False) == fields_of(master, times=False), line
@@ -154,7 +138,7 @@ def test_a_promoted_replica_goes_on_with_the_times(started):
     run(master, BEFORE)
     follow(replica, master.port)
     call(master, "HPEXPIRE", "h", 1, "FIELDS", 1, "a")
-    run(master, ["HPERSIST h FIELDS 1 b"])
+    call(master, "HPERSIST", "h", "FIELDS", 1, "b")
     in_step(master, replica)
     expected = fields_of(master)
     call(replica, "REPLICAOF", "NO", "ONE")

@@ -4,77 +4,34 @@ import re
 
 import pytest
 from support.deployments.sentinels import NAME, Deployment, Events, pairs
+from support.wire import commands
 
 TIMES = {
     "last-ping-sent", "last-ok-ping-reply", "last-ping-reply", "info-refresh", "role-reported-time", "s-down-time",
     "master-link-down-time", "slave-repl-offset", "link-pending-commands",
 }  # fmt: skip
-QUESTIONS = [
-    ("PING",),
-    ("PING", "x"),
-    ("ROLE",),
-    ("GET", "k"),
-    ("SELECT", "0"),
-    ("CONFIG", "GET", "port"),
-    ("PUBLISH", "x", "y"),
-    ("ACL", "WHOAMI"),
-    ("ACL", "DRYRUN", "default", "get", "k"),
-    ("ACL", "DRYRUN", "default", "sentinel", "masters"),
-    ("CLIENT", "GETNAME"),
-    ("SUBSCRIBE",),
-    ("SENTINEL",),
-    ("SENTINEL", "nope"),
-    ("SENTINEL", "SENTINELS", NAME),
-    ("SENTINEL", "SENTINELS", "nope"),
-    ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "nope"),
-    ("SENTINEL", "GET-MASTER-ADDR-BY-NAME"),
-    ("SENTINEL", "MASTER"),
-    ("SENTINEL", "MASTER", "nope"),
-    ("SENTINEL", "REPLICAS", "nope"),
-    ("SENTINEL", "SLAVES", "nope"),
-    ("SENTINEL", "CKQUORUM", NAME),
-    ("SENTINEL", "CKQUORUM", "nope"),
-    ("SENTINEL", "FAILOVER", "nope"),
-    ("SENTINEL", "RESET", "nope*"),
-    ("SENTINEL", "RESET"),
-    ("SENTINEL", "REMOVE", "nope"),
-    ("SENTINEL", "PENDING-SCRIPTS"),
-    ("SENTINEL", "INFO-CACHE"),
-    ("SENTINEL", "INFO-CACHE", "nope"),
-    ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "127.0.0.1", "A", "0", "*"),
-    ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "127.0.0.1", "1", "0", "*"),
-    ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "127.0.0.1", "x", "0", "*"),
-    ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "127.0.0.1", "1", "x", "*"),
-    ("SENTINEL", "MONITOR", NAME, "127.0.0.1", "1", "1"),
-    ("SENTINEL", "MONITOR", "other", "no host", "1", "1"),
-    ("SENTINEL", "MONITOR", "other", "127.0.0.1", "x", "1"),
-    ("SENTINEL", "MONITOR", "other", "127.0.0.1", "70000", "1"),
-    ("SENTINEL", "MONITOR", "other", "127.0.0.1", "1", "0"),
-    ("SENTINEL", "MONITOR", "other", "127.0.0.1", "1", "x"),
-    ("SENTINEL", "SET", NAME),
-    ("SENTINEL", "SET", NAME, "quorum"),
-    ("SENTINEL", "SET", NAME, "quorum", "x"),
-    ("SENTINEL", "SET", NAME, "quorum", "0"),
-    ("SENTINEL", "SET", NAME, "quorum", "1", "nope"),
-    ("SENTINEL", "SET", NAME, "nope", "1"),
-    ("SENTINEL", "SET", "nope", "quorum", "1"),
-    ("SENTINEL", "SET", NAME, "down-after-milliseconds", "0"),
-    ("SENTINEL", "SET", NAME, "Failover-Timeout", "-1"),
-    ("SENTINEL", "SET", NAME, "notification-script", "/x"),
-    ("SENTINEL", "CONFIG", "GET", "*"),
-    ("SENTINEL", "CONFIG", "GET", "nope"),
-    ("SENTINEL", "CONFIG", "GET", "ANNOUNCE-*", "loglevel"),
-    ("SENTINEL", "CONFIG", "SET", "nope", "1"),
-    ("SENTINEL", "CONFIG", "SET", "loglevel", "x"),
-    ("SENTINEL", "CONFIG", "SET", "loglevel"),
-    ("SENTINEL", "CONFIG", "NOPE", "x"),
-    ("SENTINEL", "CONFIG", "SET", "loglevel", "notice", "announce-port"),
-    ("SENTINEL", "CONFIG", "SET", "announce-port", "x"),
-    ("SENTINEL", "CONFIG", "SET", "announce-port", "99999999"),
-    ("SENTINEL", "CONFIG", "SET", "announce-ip", "x", "nope"),
-    ("SENTINEL", "CONFIG", "SET", "Announce-Port", "5", "loglevel", "verbose"),
-    ("SENTINEL", "CONFIG", "GET", "announce-port", "loglevel"),
-]
+QUESTIONS = commands("""
+    PING; PING x; ROLE; GET k; SELECT 0; CONFIG GET port; PUBLISH x y; ACL WHOAMI; ACL DRYRUN default get k
+    ACL DRYRUN default sentinel masters; CLIENT GETNAME; SUBSCRIBE; SENTINEL; SENTINEL nope
+    SENTINEL SENTINELS NAME; SENTINEL SENTINELS nope; SENTINEL GET-MASTER-ADDR-BY-NAME nope
+    SENTINEL GET-MASTER-ADDR-BY-NAME; SENTINEL MASTER; SENTINEL MASTER nope; SENTINEL REPLICAS nope
+    SENTINEL SLAVES nope; SENTINEL CKQUORUM NAME; SENTINEL CKQUORUM nope; SENTINEL FAILOVER nope
+    SENTINEL RESET nope*; SENTINEL RESET; SENTINEL REMOVE nope; SENTINEL PENDING-SCRIPTS; SENTINEL INFO-CACHE
+    SENTINEL INFO-CACHE nope; SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 A 0 *
+    SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 0 *; SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 x 0 *
+    SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 x *; SENTINEL MONITOR NAME 127.0.0.1 1 1
+    SENTINEL MONITOR other "no host" 1 1; SENTINEL MONITOR other 127.0.0.1 x 1
+    SENTINEL MONITOR other 127.0.0.1 70000 1; SENTINEL MONITOR other 127.0.0.1 1 0
+    SENTINEL MONITOR other 127.0.0.1 1 x; SENTINEL SET NAME; SENTINEL SET NAME quorum
+    SENTINEL SET NAME quorum x; SENTINEL SET NAME quorum 0; SENTINEL SET NAME quorum 1 nope
+    SENTINEL SET NAME nope 1; SENTINEL SET nope quorum 1; SENTINEL SET NAME down-after-milliseconds 0
+    SENTINEL SET NAME Failover-Timeout -1; SENTINEL SET NAME notification-script /x; SENTINEL CONFIG GET *
+    SENTINEL CONFIG GET nope; SENTINEL CONFIG GET ANNOUNCE-* loglevel; SENTINEL CONFIG SET nope 1
+    SENTINEL CONFIG SET loglevel x; SENTINEL CONFIG SET loglevel; SENTINEL CONFIG NOPE x
+    SENTINEL CONFIG SET loglevel notice announce-port; SENTINEL CONFIG SET announce-port x
+    SENTINEL CONFIG SET announce-port 99999999; SENTINEL CONFIG SET announce-ip x nope
+    SENTINEL CONFIG SET Announce-Port 5 loglevel verbose; SENTINEL CONFIG GET announce-port loglevel
+""")
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +54,11 @@ def test_replies_and_errors_are_those_of_a_redis_sentinel(deployments, protocol)
     for words in QUESTIONS:
         said = []
         for deployment in deployments:
-            port = {"A": str(deployment.nodes[0].port)}
-            asked = [port.get(word, word) for word in words]
+            meant = {"A": str(deployment.nodes[0].port), "NAME": NAME}
+            asked = [meant.get(word, word) for word in words]
             said.append(neutral(deployment, deployment.raw(*asked, protocol=protocol)))
         if said[0] != said[1]:
-            differences[words] = said
+            differences[tuple(words)] = said
     assert differences == {}
 
 
