@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -340,6 +341,18 @@ async def test_each_command_gives_other_tasks_a_turn(client):
             await act()
             assert len(turns) > before
     counting.cancel()
+
+
+@pytest.mark.parametrize("appendonly", ["no", "yes"])
+async def test_a_task_that_polls_alone_does_not_stop_timers_and_threads(server, client, appendonly):
+    await client.config_set("appendonly", appendonly)
+    loop, came = asyncio.get_running_loop(), []
+    loop.call_later(0.005, came.append, "timer")
+    asyncio.ensure_future(asyncio.to_thread(time.sleep, 0.005)).add_done_callback(
+        lambda _: came.append("thread")
+    )
+    while len(came) < 2:
+        await client.incr("n")
 
 
 @pytest.mark.parametrize("rounds", range(1, 8))
