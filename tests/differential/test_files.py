@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from support import payloads
 from support.servers import start_server
 from support.until import until
 from support.wire import ConnectionClosedError, Wire, parse
-
-from rillet.storage.codecs.crc64 import crc64
 
 
 def text(data: bytes) -> bytes:
@@ -28,12 +27,7 @@ def listpack(*words: bytes) -> bytes:
 
 
 def ziplist(*words: bytes) -> bytes:
-    body, before, tail = b"", 0, 10
-    for word in words:
-        tail = 10 + len(body)
-        body += bytes([before, len(word)]) + word
-        before = len(word) + 2
-    return text(struct.pack("<IIH", 11 + len(body), tail, len(words)) + body + b"\xff")
+    return text(payloads.ziplist(words))
 
 
 def intset(*numbers: int) -> bytes:
@@ -230,9 +224,8 @@ class Loader:
     def restore(self, wire: Wire, name: str) -> object:
         """What RESTORE makes of the value, and of its payload in turn; the score is asked for by itself, too."""
         kind, content = VALUES[name]
-        payload = bytes([kind]) + content + struct.pack("<H", version_of(kind))
         wire.call("FLUSHALL")
-        reply = wire.call("RESTORE", "h", 0, payload + struct.pack("<Q", crc64(payload)))
+        reply = wire.call("RESTORE", "h", 0, payloads.payload(kind, content, version_of(kind)))
         if reply.kind == "-":
             return REFUSED
         wire.call("RESTORE", "again", 0, wire.call("DUMP", "h").value)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import pytest
 from differential.judge import FILES
 from differential.pairs import PAIRS
-from support.aof import AofTail, Words, aof_files, flags_for, read_commands
+from support.aof import AofTail, Words, aof_files, flags_for, read_commands, rewrite
 from support.masks import Masks
 from support.script import IMPATIENCE, NO_REPLY, Player
 from support.servers import ServerProcess, on_demand, start_server
@@ -209,12 +209,7 @@ def test_a_rewritten_file_holds_what_a_real_server_writes(logged):
             wire.call("FLUSHALL")
             for line in run:
                 wire.call(*line.split())
-            wire.call("BGREWRITEAOF")
-            while (
-                b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value
-                or b"aof_rewrite_scheduled:1" in wire.call("INFO", "persistence").value
-            ):
-                pass
+            rewrite(wire)
             bases[kind] = sorted(by_key(read_commands(aof_files(one.tail.folder)[0].read_bytes())))
             one.tail.offset = 0
             wire.call("FLUSHALL")

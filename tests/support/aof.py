@@ -109,12 +109,16 @@ class AofTail:
             return out
 
 
-def rewrite(wire: Wire) -> None:
-    """BGREWRITEAOF, until the new files are in their place."""
+def until_rewritten(wire: Wire) -> None:
+    """Wait until the new files of rewrites are in their place."""
 
     def is_over() -> bool:
         info = wire.call("INFO", "persistence").plain()
         return b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info
 
-    wire.call("BGREWRITEAOF")
     until(is_over)
+
+
+def rewrite(wire: Wire) -> None:
+    wire.call("BGREWRITEAOF")
+    until_rewritten(wire)

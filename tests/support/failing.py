@@ -27,8 +27,8 @@ from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
+from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.keyspace.database import Database
-from rillet.storage.streams.chunk import opened
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
 from rillet.storage.value_types import Value
@@ -318,24 +318,10 @@ def _faults_of_tables(db: Database) -> Iterator[str]:
 def _faults_inside(value: Value) -> Iterator[str]:
     if isinstance(value, Collection) and not len(value):
         yield "it is empty"
-    elif isinstance(value, Stream):
-        chunks = value.chunks
-        if sum(map(len, chunks)) != value.length or len(chunks) != len(value.firsts):
-            yield "chunks of another length"
-        for chunk in map(opened, chunks):
-            if not len(chunk.ms) == len(chunk.seq) == len(chunk.heads) == len(chunk.offsets) - 1:
-                yield "torn columns"
-            if chunk.offsets[-1] != len(chunk.data) and chunk is not value.tail:
-                yield "torn bytes"
-        for name, group in value.groups.items():
-            entries = list(group)
-            if len(entries) != len(group.pel):
-                yield f"{name!r}: a PEL of another length"
-            try:
-                check_invariants(group)
-            except AssertionError as error:
-                yield f"{name!r}: {error!r} in {traceback.extract_tb(error.__traceback__)[-1].line}"
-    elif (scores := getattr(value, "scores", None)) is not None:
-        ordered = list(value.slice(0, len(value)))  # type: ignore[union-attr]
-        if ordered != sorted((score, member) for member, score in scores.items()):
-            yield "scores and order differ"
+    if not isinstance(value, Stream | SortedSet):
+        return
+    for each in (value, *getattr(value, "groups", {}).values()):
+        try:
+            check_invariants(each)
+        except AssertionError as error:
+            yield f"{error!r} in {traceback.extract_tb(error.__traceback__)[-1].line}"

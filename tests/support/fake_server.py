@@ -23,6 +23,7 @@ from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.server.clock import Clock
+from rillet.server.config.config import Config
 from rillet.server.families import load_all
 from rillet.storage.keyspace.database import Database
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -180,23 +181,7 @@ class FakeServer:
         self.keyspace.notify_mask = (1 << 14) - 1
         self.events: list[tuple[bytes, bytes]] = []
         self.keyspace.on_event = lambda _db, event, key, _fields: self.events.append((event, key))
-        self.config = SimpleNamespace(
-            rdb_version=0,
-            requirepass=b"",
-            acllog_max_len=128,
-            acl_pubsub_default="resetchannels",
-            aclfile="",
-            users=[],
-            stream_node_max_bytes=4096,
-            stream_node_max_entries=100,
-            proto_max_bulk_len=512 << 20,
-            cluster_enabled=False,
-            lazyfree_lazy_expire=False,
-            lazyfree_lazy_user_del=False,
-            lazyfree_lazy_user_flush=False,
-            lazyfree_lazy_server_del=False,
-        )
-        vars(self.config).update(config)
+        self.config = Config(**config)
         self.compat = compat_with(NEWEST)
         self.tuning = ServerTuning()
         self.propagation = FakePropagation()

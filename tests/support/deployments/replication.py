@@ -15,13 +15,10 @@ import time
 from typing import Any, Self
 
 from support.servers import ServerProcess, start_server
+from support.streams.random_data import OWN, values
 from support.until import until
 from support.wire import Wire
 
-KEYS = ("s", "t", "string", "number")
-DATABASES = (0, 1)
-# Not the same everywhere: how a server stores a stream, times of the last look, and what only newer ones report.
-_NOT_COMPARED = {b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"lag"}
 _FAST = ("--repl-diskless-sync-delay", 0)
 
 
@@ -69,43 +66,10 @@ def in_step(master: ServerProcess, *replicas: ServerProcess) -> None:
     until(are_in_step)
 
 
-def picture(server: ServerProcess, *, without: str = "") -> dict[tuple[int, str], Any]:
+def picture(server: ServerProcess, *, without: str = "") -> dict[tuple[int, bytes], Any]:
     """All that can be seen of the data and should be the same on a replica, less one field of XINFO."""
-    seen: dict[tuple[int, str], Any] = {}
     with server.wire() as wire:
-        for database in DATABASES:
-            wire.call("SELECT", database)
-            seen[database, "keys"] = sorted(wire.call("KEYS", "*").plain())
-            for key in KEYS:
-                kind = wire.call("TYPE", key).value
-                seen[database, key] = [kind, wire.call("PEXPIRETIME", key).plain()]
-                if kind == b"string":
-                    seen[database, key].append(wire.call("GET", key).plain())
-                elif kind == b"stream":
-                    full = wire.call("XINFO", "STREAM", key, "FULL", "COUNT", "0").plain()
-                    groups = [name for name in ("g", "h") if name.encode() in str(full).encode()]
-                    summaries = [wire.call("XPENDING", key, name).plain() for name in groups]
-                    entries = wire.call("XRANGE", key, "-", "+").plain()
-                    seen[database, key] += [
-                        _comparable(full, {*_NOT_COMPARED, without.encode()}),
-                        summaries,
-                        entries,
-                    ]
-    return seen
-
-
-def _comparable(tree: Any, left_out: set[bytes]) -> Any:
-    """A reply of XINFO as dicts, without what is not compared."""
-    if not isinstance(tree, list):
-        return tree
-    names = tree[::2]
-    if names and len(tree) % 2 == 0 and all(isinstance(name, bytes) for name in names) and len(tree) >= 6:
-        return {
-            name: _comparable(value, left_out)
-            for name, value in zip(names, tree[1::2], strict=True)
-            if name not in left_out
-        }
-    return [_comparable(item, left_out) for item in tree]
+        return values(wire, (0, 1), {*OWN, b"seen-time", b"active-time", without.encode()}, fields=False)
 
 
 class Proxy:

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.aof import rewrite, until_rewritten
 from support.servers import ServerProcess
 
 KEYS = ("orders", "jobs", "caf\u00e9 \\x", "moved")
@@ -204,23 +205,13 @@ class Workload:
 
     def rewrite(self) -> None:
         self.rewritten = True
-        self.call("BGREWRITEAOF")
-        self._await_rewrite()
-
-    def _await_rewrite(self) -> None:
-        for _ in range(1000):
-            info = self.call("INFO", "persistence")
-            assert isinstance(info, bytes)
-            if b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info:
-                return
-            time.sleep(0.01)
-        raise AssertionError("a rewrite does not end")
+        rewrite(self.wire)
 
     def crash(self) -> None:
         if self.rewritten and not self.rdb_base:
             # A base in command form has no pending entries whose message is gone: a restart forgets them.
             return
-        self._await_rewrite()
+        until_rewritten(self.wire)
         self.wire.close()
         self.server._process.kill()
         self.server._process.wait()

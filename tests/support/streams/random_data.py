@@ -5,6 +5,7 @@ another server has that got it as a file, a payload or a stream of effects.
 """
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from support.streams.random_streams import group_commands, word
@@ -19,7 +20,7 @@ SCRIPT = (
     "error('after writes')"
 )
 # Of streams: what a server works out by rules of its own, or how it stores them; and what has no place in old files.
-_OWN = {b"radix-tree-keys", b"radix-tree-nodes", b"lag"}
+OWN = {b"radix-tree-keys", b"radix-tree-nodes", b"lag"}
 _NOT_REPLAYED = {b"seen-time", b"active-time", b"iids-added"}
 _NEWER = {
     b"active-time", b"nacked-count", b"nacked", b"idmp-duration", b"idmp-maxsize", b"iids-added", b"iids-duplicates",
@@ -149,18 +150,26 @@ def everything(
         replayed: without what real servers lose where effects are replayed: when consumers were seen, consumers
             that have nothing pending, and (before 7.4) how many entries a group has read.
     """
-    found: dict[tuple[int, bytes], Any] = {}
-    dropped = _OWN if newest else {*_OWN, *_NEWER}
+    dropped = OWN if newest else {*OWN, *_NEWER}
     if replayed:
         dropped = {*dropped, *_NOT_REPLAYED, *(() if newest else (b"entries-read",))}
-    for database in DATABASES:
+    found = values(wire, DATABASES, dropped, fields=fields)
+    found[0, b"libraries"] = wire.call("FUNCTION", "LIST", "WITHCODE").plain()
+    return found
+
+
+def values(
+    wire: Wire, databases: Iterable[int], dropped: set[bytes], *, fields: bool
+) -> dict[tuple[int, bytes], Any]:
+    """What every key of some databases holds and when it expires, of streams without some fields."""
+    found: dict[tuple[int, bytes], Any] = {}
+    for database in databases:
         wire.call("SELECT", database)
         for key in sorted(wire.call("KEYS", "*").plain()):
             kind = wire.call("TYPE", key).value.decode()
             due = wire.call("PEXPIRETIME", key).plain()
             found[database, key] = kind, due, _value(wire, key, kind, fields, dropped)
     wire.call("SELECT", 0)
-    found[0, b"libraries"] = wire.call("FUNCTION", "LIST", "WITHCODE").plain()
     return found
 
 
