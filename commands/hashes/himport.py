@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.collections.hash import Hash
+from ...storage.keyspace import notifications as events
 from ..spec.command import handles
 from . import specs
-from .shared import changed
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -57,8 +57,11 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
     for field, place in fieldset:
         made.set(field, values[place], limits)
         setting += (field, values[place])
-    db.replace(name, made)
-    changed(client, name, b"hset", setting[2::2])
+    db.put(name, made)
+    db.modified(name)
+    db.notify_overwritten(name, present)
+    db.keyspace.notify(events.HASH, b"hset", name, db, setting[2::2])
+    db.keyspace.dirty += 1
     if present is not None:
         client.propagate([b"DEL", name])
     client.propagate(setting)
