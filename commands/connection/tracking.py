@@ -48,7 +48,8 @@ class TrackingTable:
         self.key_bytes = 0  # of the recorded keys, including the overhead of each
         self._prefixes: dict[bytes, dict[Client, None]] = {}
         # Messages to the client whose command is running: they follow its reply. None is a flush.
-        self._own: list[bytes | None] = []
+        self.own: list[bytes | None] = []
+        self._stopped: Tracking | None = None  # of the last client that stopped: for its own messages
 
     # Figures of INFO
 
@@ -91,8 +92,7 @@ class TrackingTable:
             if not there:
                 del self._prefixes[prefix]
                 self.broadcasts.pop(prefix, None)
-        if client is self.server.current_client:
-            self._send_own(client)
+        self._stopped = tracking
         client.tracking = None
         self.clients.discard(client)
         self._update(client)
@@ -165,7 +165,7 @@ class TrackingTable:
         for client in list(self.clients):
             if client is self.server.current_client and self.server.compat.flushes_before_reply:
                 self._send_own(client)
-                self._send(client, [None])
+                self._send(client, client.tracking, [None])
             else:
                 self._invalidate(client, None)
         self._readers.clear()
@@ -177,7 +177,7 @@ class TrackingTable:
 
         The dispatcher calls it once for each command such a client sent: for EXEC, but not for what EXEC ran.
         """
-        if self._own:
+        if self.own:
             self._send_own(client)
         tracking = client.tracking
         if (
@@ -190,9 +190,10 @@ class TrackingTable:
             tracking.caching = False
 
     def _send_own(self, client: Client) -> None:
-        own, self._own = self._own, []
+        own, self.own = self.own, []
+        tracking = client.tracking or self._stopped  # CLIENT TRACKING OFF in MULTI leaves the redirection
         for key in own:
-            self._send(client, [key])
+            self._send(client, tracking, [key])
 
     def send_broadcasts(self) -> None:
         """Send the changes collected for broadcasting clients; once per batch, after its replies.
@@ -205,8 +206,6 @@ class TrackingTable:
             changes = sorted(collected[prefix].items(), key=lambda change: change[0])
             everything: list[bytes | None] = [key for key, _ in changes]
             for client in list(self._prefixes.get(prefix, ())):
-                if client.state is CLOSING:  # it killed itself
-                    continue
                 tracking = client.tracking
                 keys = everything
                 if tracking is not None and tracking.noloop:
@@ -214,7 +213,7 @@ class TrackingTable:
                 if not client.user.is_unlimited:
                     keys = [key for key in keys if key is not None and client.user.may_read(key)]
                 if keys:
-                    self._send(client, keys)
+                    self._send(client, tracking, keys)
 
     # Messages
 
@@ -231,13 +230,12 @@ class TrackingTable:
 
     def _invalidate(self, client: Client, key: bytes | None) -> None:
         if client is self.server.current_client:
-            self._own.append(key)
+            self.own.append(key)
         else:
-            self._send(client, [key])
+            self._send(client, client.tracking, [key])
 
-    def _send(self, client: Client, keys: list[bytes | None]) -> None:
+    def _send(self, client: Client, tracking: Tracking | None, keys: list[bytes | None]) -> None:
         """Send one message to the client or its redirection target; ``[None]`` is a flush."""
-        tracking = client.tracking
         assert tracking is not None
         target = client
         if tracking.redirect:
@@ -249,6 +247,8 @@ class TrackingTable:
                     client.send(replies.push_header(2, 3) + text)
                 return
             target = found
+        if target.state is CLOSING:  # it killed itself
+            return
         if target.resp == 3:
             head = replies.push_header(2, 3) + replies.bulk(b"invalidate")
         elif tracking.redirect and target.is_subscriber:

@@ -245,7 +245,7 @@ class Calls:
             out[-1:-1] = client.deferred
             client.deferred.clear()
             pushed = True
-        if client.tracking is not None:
+        if client.tracking is not None or server.tracking.own:
             server.tracking.finish(client, argv)
             pushed = True
         if client.deferred:

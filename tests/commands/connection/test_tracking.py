@@ -37,18 +37,6 @@ def test_the_keyspace_hooks_are_unset_while_no_client_tracks(server):
     assert client.take() == b""
 
 
-def test_a_change_before_switching_off_in_the_same_transaction_is_sent(server):
-    client, other = server.connect(3), server.connect(3)
-    track(client)
-    track(other)
-    read(client, b"k")
-    server.current_client = client
-    client.db.modified(b"k")
-    assert talk(client, "CLIENT", "TRACKING", "OFF") == b"+OK\r\n" + invalid(b"k")
-    assert write(other, b"z") == b""
-    assert client.take() == b""
-
-
 def test_the_table_is_kept_within_its_limit(server):
     client = server.connect(3)
     server.config.tracking_table_max_keys = 2
