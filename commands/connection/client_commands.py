@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_arguments
-from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.arguments import parse_integer, parse_timeout
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..runtime.state import BLOCKED
 from ..spec.command import handles
@@ -101,13 +101,8 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
     mode = args[3].upper() if len(args) == 4 else b"ALL"
     if mode not in {b"WRITE", b"ALL"}:
         raise ReplyError(b"ERR CLIENT PAUSE mode must be WRITE or ALL")
-    timeout = parse_integer(args[2], b"ERR timeout is not an integer or out of range")
-    if timeout < 0:
-        raise ReplyError(b"ERR timeout is negative")
-    until = client.server.clock.now + timeout
-    if until > INT64_MAX:
-        raise ReplyError(b"ERR timeout is out of range")
-    client.server.pause.begin(until, writes_only=mode == b"WRITE")
+    timeout = parse_timeout(client, args[2])
+    client.server.pause.begin(client.server.clock.now + timeout, writes_only=mode == b"WRITE")
     return replies.OK
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from .arguments import INT64_MAX
+from .arguments import INT64_MAX, TIMEOUT_NEGATIVE, TIMEOUT_TOO_LONG
 from .long_double import NotFiniteError, parse
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .client import Client
 
 _NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
-_NEGATIVE: Final = b"ERR timeout is negative"
-_TOO_LONG: Final = b"ERR timeout is out of range"
 
 
 def parse_seconds(client: Client, word: bytes) -> int:
@@ -36,11 +34,11 @@ def parse_seconds(client: Client, word: bytes) -> int:
         raise ReplyError(_NOT_A_NUMBER) from error
     limited = client.server.compat.refuses_overflowing_timeouts
     if timeout < 0 or (timeout > INT64_MAX and not limited):
-        raise ReplyError(_NEGATIVE)
+        raise ReplyError(TIMEOUT_NEGATIVE)
     if timeout > INT64_MAX - client.server.keyspace.now:
         if not limited:
             return 0
-        raise ReplyError(_TOO_LONG)
+        raise ReplyError(TIMEOUT_TOO_LONG)
     return timeout
 
 

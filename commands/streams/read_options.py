@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.streams.chunk import ids_in, length_of
-from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.arguments import parse_integer, parse_timeout
 from ..spec.key_specs import KeySpec
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _XREADGROUP_UNBALANCED: Final = (
 _UNBALANCED_7_0: Final = (
     b"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
 )
-_NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
 _STEP: Final = 16  # entries read first where bytes are counted; each further step doubles the number
 _SHORT: Final = 256  # most bytes of words whose parsed options are cached
 _NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # idle time and delivery count
@@ -202,7 +201,7 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
         elif name == b"BLOCK" and more:
             if client.is_script and not client.server.compat.may_ask_to_block_in_scripts:
                 raise ReplyError(b"ERR %b command is not allowed with BLOCK option from scripts" % args[0])
-            block = _timeout(client, args[at])
+            block = parse_timeout(client, args[at])
             at += 1
         elif name == b"GROUP" and more >= 2:
             if not grouped:
@@ -283,17 +282,6 @@ def _only_for_groups(option: bytes) -> ReplyError:
     return ReplyError(
         b"ERR The %b option is only supported by XREADGROUP. You called XREAD instead." % option
     )
-
-
-def _timeout(client: Client, word: bytes) -> int:
-    timeout = parse_integer(word, _NOT_A_TIMEOUT)
-    if timeout < 0:
-        raise ReplyError(b"ERR timeout is negative")
-    if timeout > INT64_MAX - client.server.keyspace.now:
-        if not client.server.compat.refuses_overflowing_timeouts:
-            return 0
-        raise ReplyError(b"ERR timeout is out of range")
-    return timeout
 
 
 def key_specs(start: int) -> tuple[KeySpec, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from ....commands.runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
+from ....commands.runtime.arguments import Arguments, is_host, parse_integer, parse_timeout
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
@@ -25,15 +25,6 @@ _VERSION_DIGITS: Final = 9  # of each of its three numbers
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 
 
-def _timeout(client: Client, word: bytes) -> int:
-    timeout = parse_integer(word, b"ERR timeout is not an integer or out of range")
-    if timeout < 0:
-        raise ReplyError(b"ERR timeout is negative")
-    if timeout > INT64_MAX - client.server.keyspace.now:
-        raise ReplyError(b"ERR timeout is out of range")
-    return timeout
-
-
 @handles(specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
     """Block until enough replicas have acknowledged the client's writes, or the timeout is over; reply with their number."""
@@ -41,7 +32,7 @@ def wait(client: Client, args: list[bytes]) -> bytes | None:
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
     replicas = parse_integer(args[1])
-    timeout = _timeout(client, args[2])
+    timeout = parse_timeout(client, args[2])
     count = replication.waits.count(client.write_offset, on_disk=False)
     if count >= replicas or not client.may_block:
         return replies.integer(count)
@@ -61,7 +52,7 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     replicas = parse_integer(args[2], _NOT_POSITIVE)
     if replicas < 0:
         raise ReplyError(_NOT_POSITIVE)
-    timeout = _timeout(client, args[3])
+    timeout = parse_timeout(client, args[3])
     replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))

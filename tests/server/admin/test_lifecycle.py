@@ -13,12 +13,6 @@ from rillet.server.families import load_all
 load_all()
 
 
-@pytest.mark.parametrize("kind", ["rillet", "valkey"])
-def test_a_wait_that_is_too_long_is_refused(running, kind):
-    with running(kind).wire() as wire:
-        assert str(wire.call("WAIT", 1, 9223372036854775807)) == "-ERR timeout is out of range"
-
-
 @pytest.mark.parametrize(
     ("line", "reply"),
     [
