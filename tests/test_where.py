@@ -19,206 +19,145 @@ QUOTED = re.compile(r"`([^`]+)`")
 
 # By question: where each thing is, as `file: name, name`. A name in capitals is a command, whose handler is there; one
 # with a version is the handler of that version. Others are attributes that the file defines itself, `Class.method` too.
+_HOLDS = """
+arity, flags, grammar of XCLAIM
+    commands/streams/specs.py: record of XCLAIM
+XCLAIM and its options (LASTID)
+    commands/streams/xclaim.py: XCLAIM, _parse_options; commands/streams/group_propagation.py: propagate_claims
+where XAUTOCLAIM drops deleted entries
+    storage/groups/claiming.py: claim; commands/streams/xautoclaim.py: XAUTOCLAIM
+the delivery of new entries; the history of a consumer
+    commands/streams/xreadgroup.py: XREADGROUP, _deliver; storage/groups/history.py: read_again
+the words of stream commands: IDs, intervals, a group and its errors
+    storage/streams/ids.py: parse, parse_interval; commands/streams/lookup.py: find_group, no_such_group
+sizes of chunks and of removals in steps
+    storage/streams/stream.py: Stream; commands/streams/deferral.py: MANY
+XNACK
+    commands/streams/xack.py: XACK, XNACK
+XDEL, XINFO …
+    commands/streams/xdel.py: XDEL; commands/streams/xinfo.py: XINFO|STREAM, XINFO|GROUPS
+XTRIM
+    commands/streams/xtrim.py: XTRIM; commands/streams/trim_options.py: TrimOptions; storage/streams/trimming.py: trim;
+    storage/groups/references.py: trim_acked
+lag of a group
+    commands/streams/xinfo.py: lag_of; storage/groups/lag.py: lag
+the PEL: an entry's owner and time, the order of idle times, the entries that XPENDING shows
+    storage/groups/pending.py: Pending, IdleOrder, Pel.find_idle
+what 7.0 did
+    commands/streams/v7_0.py: XREADGROUP 7.0; commands/lists/v7_0.py: of_one_key; commands/spec/versions.py: Compat
+what old replicas are sent
+    commands/runtime/downgrades.py: needs_downgrade, where_known;
+    commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion
+COMMAND
+    server/admin/command.py: COMMAND, COMMAND|DOCS
+MULTI
+    commands/transactions/handlers.py: MULTI, EXEC; server/execution/dispatcher.py: Dispatcher._queue
+how a command is run, counted, propagated
+    server/execution/call.py: Calls.call, Calls.finish, Calls.propagate; server/execution/fast_path.py: run_one
+whether a client runs, waits or closes
+    commands/runtime/state.py: State; commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait
+the NOAUTH check, the order of checks, the refusals LOADING, MASTERDOWN and BUSY
+    server/execution/checks.py: NOAUTH, check
+who is refused at once (`maxclients`, protected mode), the limit of unsent output (`client-output-buffer-limit`)
+    server/net/connection.py: Connection.connection_made, Connection.check_output_limit
+the limit of unread input (`client-query-buffer-limit`)
+    protocol/requests.py: RequestParser._query_limit; server/net/connection.py: Connection._receive_carefully;
+    server/execution/dispatcher.py: Dispatcher._queue
+the memory of a value, MEMORY USAGE
+    storage/keyspace/memory.py: memory_of_key; storage/groups/stream_value.py: memory
+when group mode acknowledges
+    pipeline/group/stream_reader.py: GroupStreamReader._next_once; pipeline/group/acknowledger.py: Acknowledger
+which texts are numbers
+    commands/runtime/arguments.py: parse_integer
+SDOWN and ODOWN
+    server/sentinel/watch.py: Watch._judge; server/sentinel/monitor.py: Monitor.note_down
+what CLIENT REPLY OFF and SKIP suppress
+    server/execution/dispatcher.py: Dispatcher._mind_reply_mode; server/net/connection.py: Connection.answer;
+    server/net/replies.py
+what a change of the clock ends (`clock.advance`, DEBUG CLOCK)
+    server/debugging/virtual_time.py: VirtualTime.moved; server/execution/blocking.py: Blocking.time_moved
+the ID of XADD: `*`, `ms-*`, "equal or smaller"
+    commands/streams/xadd.py: XADD, _given_id
+when the seen-time and the active-time of a consumer change
+    commands/streams/xreadgroup.py: XREADGROUP; storage/groups/claiming.py: claim;
+    storage/groups/consumer.py: Consumer.see, Consumer.receive
+who wakes a reader that blocks, also when its group or key goes
+    server/execution/blocking.py: Blocking; commands/streams/xreadgroup.py: XREADGROUP
+what a read-only console sends
+    console/read_only.py: refuse_writes; console/prompt.py: Rule.changes
+which commands are slow (SLOWLOG, LATENCY)
+    server/execution/call.py: Calls._note_slow; server/admin/slowlog.py: Slowlog
+the end of idle clients (`timeout`)
+    server/net/clients.py: Clients.close_idle
+the last snapshot of SHUTDOWN and SIGTERM
+    server/persistence/rdb.py: Snapshots.save_at_end; server/shutdown.py: Ending
+begin and end of a load: when keys expire again
+    server/persistence/aof.py: Persistence.begin_loading, Persistence.end_loading
+a directive of redis.conf
+    server/config/config.py: DIRECTIVES
+an option of the Spark formats
+    pipeline/redis/options.py: option; pipeline/source/entry_batches.py: ColumnOptions;
+    pipeline/ledger/format.py: FollowingOptions
+which reply through a proxy belongs to which request
+    testing/proxying/link.py: Link; testing/proxying/session.py: Session; protocol/framing.py: Framer
+what Windows has otherwise
+    storage/system.py: Posix, Windows, HERE
+the rules of ACL SETUSER, and which commands they allow
+    commands/runtime/users.py: Selector, User.apply, User.check; commands/runtime/denials.py: refusal
+AUTH, HELLO, RESET
+    commands/connection/session.py: AUTH, HELLO, RESET
+a line of CLIENT LIST
+    commands/runtime/client_line.py: client_line
+a keyspace notification
+    commands/pubsub/registry.py: PubSub.publish_event; storage/keyspace/notifications.py;
+    server/config/events.py: mask_of
+calls and microseconds of a command (INFO commandstats)
+    server/execution/command_entry.py: CommandEntry.count; server/execution/stats.py: Stats
+`daemonize`, `supervised`
+    server/supervisor.py: Launch, supervisor_of
+the errors of files that cannot be loaded
+    storage/loading.py: AofError, RdbError
+how the pipeline finds out that entries are lost
+    pipeline/source/loss_detection.py: reconcile; pipeline/source/losses.py: DataLossError
+a value that does not fit its column (`parseMode`)
+    pipeline/source/entry_batches.py: ColumnOptions, MalformedEntryError; pipeline/source/casts.py;
+    pipeline/source/time_casts.py
+which commands a fault hits, and what it does
+    server/debugging/fault.py: Fault.takes; server/debugging/fault_set.py: FaultSet; server/debugging/faults.py: Faults;
+    testing/faults.py: HasFaults
+what a simulation disturbs: late messages, lost replies, crashes
+    testing/simulated.py: Simulation._set_latency, Simulation.begin_loss; testing/simulated_loop.py;
+    testing/shrinking.py
+a promise of `rillet audit`, and its verdict: kept, broken, not tried
+    testing/auditing/running.py; testing/auditing/catalogue.py: PROMISES;
+    testing/auditing/bench.py: Bench.send, Bench.until; testing/auditing/analysis.py: Analysis.find_work
+redis-py without a socket (`transport="memory"`)
+    testing/memory_transport.py: Channel; testing/memory_transport_in_loop.py: End;
+    testing/clients_across_resets.py: KeptClient
+what the console reads of a server
+    console/connection.py: Link; console/poller.py: Poller; console/page_details.py: StreamSubject
+the thresholds of the console: poison, dead consumers, colours of idle times
+    console/style/__init__.py: POISON_DELIVERIES; console/page_details.py: DEAD_MS; console/render.py: HEAT_MS
+SCRIPT KILL, BUSY, a slow script
+    commands/scripting/lua/script_kill.py: kill_script, BUSY_SCRIPT; server/net/busy_script.py
+when group mode claims entries of other consumers
+    pipeline/group/next_batch.py: Gatherer._claim; pipeline/group/repeated_batch.py: divide
+the words of the sink's XADD: trim, IDMP, ID
+    pipeline/sink/xadd_encoding.py: RowEncoder; pipeline/sink/xadd_sending.py: check, check_wait;
+    pipeline/sink/spark_writers.py: BatchWriter, StreamWriter
+the memory limit of scripts (`lua-memory-limit`)
+    commands/scripting/lua/interpreter.py: Interpreter._give_up
+where `rename-command` applies
+    server/execution/dispatcher.py: Dispatcher.own_name
+how to add a stream command
+    docs/adding-a-command.md
+how to add a data type
+    docs/adding-a-data-type.md; storage/value_types.py: ValueType, TYPES
+"""
 HOLDS = {
-    "arity, flags, grammar of XCLAIM": ["commands/streams/specs.py: record of XCLAIM"],
-    "XCLAIM and its options (LASTID)": [
-        "commands/streams/xclaim.py: XCLAIM, _parse_options",
-        "commands/streams/group_propagation.py: propagate_claims",
-    ],
-    "where XAUTOCLAIM drops deleted entries": [
-        "storage/groups/claiming.py: claim",
-        "commands/streams/xautoclaim.py: XAUTOCLAIM",
-    ],
-    "the delivery of new entries; the history of a consumer": [
-        "commands/streams/xreadgroup.py: XREADGROUP, _deliver",
-        "storage/groups/history.py: read_again",
-    ],
-    "the words of stream commands: IDs, intervals, a group and its errors": [
-        "storage/streams/ids.py: parse, parse_interval",
-        "commands/streams/lookup.py: find_group, no_such_group",
-    ],
-    "sizes of chunks and of removals in steps": [
-        "storage/streams/stream.py: Stream",
-        "commands/streams/deferral.py: MANY",
-    ],
-    "XNACK": ["commands/streams/xack.py: XACK, XNACK"],
-    "XDEL, XINFO …": ["commands/streams/xdel.py: XDEL", "commands/streams/xinfo.py: XINFO|STREAM, XINFO|GROUPS"],
-    "XTRIM": [
-        "commands/streams/xtrim.py: XTRIM",
-        "commands/streams/trim_options.py: TrimOptions",
-        "storage/streams/trimming.py: trim",
-        "storage/groups/references.py: trim_acked",
-    ],
-    "lag of a group": ["commands/streams/xinfo.py: lag_of", "storage/groups/lag.py: lag"],
-    "the PEL: an entry's owner and time, the order of idle times, the entries that XPENDING shows": [
-        "storage/groups/pending.py: Pending, IdleOrder, Pel.find_idle",
-    ],
-    "what 7.0 did": [
-        "commands/streams/v7_0.py: XREADGROUP 7.0",
-        "commands/lists/v7_0.py: of_one_key",
-        "commands/spec/versions.py: Compat",
-    ],
-    "what old replicas are sent": [
-        "commands/runtime/downgrades.py: needs_downgrade, where_known",
-        "commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion",
-    ],
-    "COMMAND": ["server/admin/command.py: COMMAND, COMMAND|DOCS"],
-    "MULTI": [
-        "commands/transactions/handlers.py: MULTI, EXEC",
-        "server/execution/dispatcher.py: Dispatcher._queue",
-    ],
-    "how a command is run, counted, propagated": [
-        "server/execution/call.py: Calls.call, Calls.finish, Calls.propagate",
-        "server/execution/fast_path.py: run_one",
-    ],
-    "whether a client runs, waits or closes": [
-        "commands/runtime/state.py: State",
-        "commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait",
-    ],
-    "the NOAUTH check, the order of checks, the refusals LOADING, MASTERDOWN and BUSY": ["server/execution/checks.py: NOAUTH, check"],
-    "who is refused at once (`maxclients`, protected mode), the limit of unsent output (`client-output-buffer-limit`)": [
-        "server/net/connection.py: Connection.connection_made, Connection.check_output_limit"
-    ],
-    "the limit of unread input (`client-query-buffer-limit`)": [
-        "protocol/requests.py: RequestParser._query_limit",
-        "server/net/connection.py: Connection._receive_carefully",
-        "server/execution/dispatcher.py: Dispatcher._queue",
-    ],
-    "the memory of a value, MEMORY USAGE": [
-        "storage/keyspace/memory.py: memory_of_key",
-        "storage/groups/stream_value.py: memory",
-    ],
-    "when group mode acknowledges": [
-        "pipeline/group/stream_reader.py: GroupStreamReader._next_once",
-        "pipeline/group/acknowledger.py: Acknowledger",
-    ],
-    "which texts are numbers": ["commands/runtime/arguments.py: parse_integer"],
-    "SDOWN and ODOWN": ["server/sentinel/watch.py: Watch._judge", "server/sentinel/monitor.py: Monitor.note_down"],
-    "what CLIENT REPLY OFF and SKIP suppress": [
-        "server/execution/dispatcher.py: Dispatcher._mind_reply_mode",
-        "server/net/connection.py: Connection.answer",
-        "server/net/replies.py",
-    ],
-    "what a change of the clock ends (`clock.advance`, DEBUG CLOCK)": [
-        "server/debugging/virtual_time.py: VirtualTime.moved",
-        "server/execution/blocking.py: Blocking.time_moved",
-    ],
-    'the ID of XADD: `*`, `ms-*`, "equal or smaller"': ["commands/streams/xadd.py: XADD, _given_id"],
-    "when the seen-time and the active-time of a consumer change": [
-        "commands/streams/xreadgroup.py: XREADGROUP",
-        "storage/groups/claiming.py: claim",
-        "storage/groups/consumer.py: Consumer.see, Consumer.receive",
-    ],
-    "who wakes a reader that blocks, also when its group or key goes": [
-        "server/execution/blocking.py: Blocking",
-        "commands/streams/xreadgroup.py: XREADGROUP",
-    ],
-    "what a read-only console sends": [
-        "console/read_only.py: refuse_writes",
-        "console/prompt.py: Rule.changes",
-    ],
-    "which commands are slow (SLOWLOG, LATENCY)": [
-        "server/execution/call.py: Calls._note_slow",
-        "server/admin/slowlog.py: Slowlog",
-    ],
-    "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
-    "the last snapshot of SHUTDOWN and SIGTERM": [
-        "server/persistence/rdb.py: Snapshots.save_at_end",
-        "server/shutdown.py: Ending",
-    ],
-    "begin and end of a load: when keys expire again": [
-        "server/persistence/aof.py: Persistence.begin_loading, Persistence.end_loading"
-    ],
-    "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
-    "an option of the Spark formats": [
-        "pipeline/redis/options.py: option",
-        "pipeline/source/entry_batches.py: ColumnOptions",
-        "pipeline/ledger/format.py: FollowingOptions",
-    ],
-    "which reply through a proxy belongs to which request": [
-        "testing/proxying/link.py: Link",
-        "testing/proxying/session.py: Session",
-        "protocol/framing.py: Framer",
-    ],
-    "what Windows has otherwise": ["storage/system.py: Posix, Windows, HERE"],
-    "the rules of ACL SETUSER, and which commands they allow": [
-        "commands/runtime/users.py: Selector, User.apply, User.check",
-        "commands/runtime/denials.py: refusal",
-    ],
-    "AUTH, HELLO, RESET": ["commands/connection/session.py: AUTH, HELLO, RESET"],
-    "a line of CLIENT LIST": ["commands/runtime/client_line.py: client_line"],
-    "a keyspace notification": [
-        "commands/pubsub/registry.py: PubSub.publish_event",
-        "storage/keyspace/notifications.py",
-        "server/config/events.py: mask_of",
-    ],
-    "calls and microseconds of a command (INFO commandstats)": [
-        "server/execution/command_entry.py: CommandEntry.count",
-        "server/execution/stats.py: Stats",
-    ],
-    "`daemonize`, `supervised`": ["server/supervisor.py: Launch, supervisor_of"],
-    "the errors of files that cannot be loaded": ["storage/loading.py: AofError, RdbError"],
-    "how the pipeline finds out that entries are lost": [
-        "pipeline/source/loss_detection.py: reconcile",
-        "pipeline/source/losses.py: DataLossError",
-    ],
-    "a value that does not fit its column (`parseMode`)": [
-        "pipeline/source/entry_batches.py: ColumnOptions, MalformedEntryError",
-        "pipeline/source/casts.py",
-        "pipeline/source/time_casts.py",
-    ],
-    "which commands a fault hits, and what it does": [
-        "server/debugging/fault.py: Fault.takes",
-        "server/debugging/fault_set.py: FaultSet",
-        "server/debugging/faults.py: Faults",
-        "testing/faults.py: HasFaults",
-    ],
-    "what a simulation disturbs: late messages, lost replies, crashes": [
-        "testing/simulated.py: Simulation._set_latency, Simulation.begin_loss",
-        "testing/simulated_loop.py",
-        "testing/shrinking.py",
-    ],
-    "a promise of `rillet audit`, and its verdict: kept, broken, not tried": [
-        "testing/auditing/running.py",
-        "testing/auditing/catalogue.py: PROMISES",
-        "testing/auditing/bench.py: Bench.send, Bench.until",
-        "testing/auditing/analysis.py: Analysis.find_work",
-    ],
-    'redis-py without a socket (`transport="memory"`)': [
-        "testing/memory_transport.py: Channel",
-        "testing/memory_transport_in_loop.py: End",
-        "testing/clients_across_resets.py: KeptClient",
-    ],
-    "what the console reads of a server": [
-        "console/connection.py: Link",
-        "console/poller.py: Poller",
-        "console/page_details.py: StreamSubject",
-    ],
-    "the thresholds of the console: poison, dead consumers, colours of idle times": [
-        "console/style/__init__.py: POISON_DELIVERIES",
-        "console/page_details.py: DEAD_MS",
-        "console/render.py: HEAT_MS",
-    ],
-    "SCRIPT KILL, BUSY, a slow script": [
-        "commands/scripting/lua/script_kill.py: kill_script, BUSY_SCRIPT",
-        "server/net/busy_script.py",
-    ],
-    "when group mode claims entries of other consumers": [
-        "pipeline/group/next_batch.py: Gatherer._claim",
-        "pipeline/group/repeated_batch.py: divide",
-    ],
-    "the words of the sink's XADD: trim, IDMP, ID": [
-        "pipeline/sink/xadd_encoding.py: RowEncoder",
-        "pipeline/sink/xadd_sending.py: check, check_wait",
-        "pipeline/sink/spark_writers.py: BatchWriter, StreamWriter",
-    ],
-    "the memory limit of scripts (`lua-memory-limit`)": [
-        "commands/scripting/lua/interpreter.py: Interpreter._give_up",
-    ],
-    "where `rename-command` applies": ["server/execution/dispatcher.py: Dispatcher.own_name"],
-    "how to add a stream command": ["docs/adding-a-command.md"],
-    "how to add a data type": ["docs/adding-a-data-type.md", "storage/value_types.py: ValueType, TYPES"],
-}  # fmt: skip
+    question: " ".join(answer.split()).split("; ")
+    for question, answer in re.findall(r"^(\S.*)\n((?:    .*\n)+)", _HOLDS, re.MULTILINE)
+}
 
 
 def rows() -> dict[str, str]:
