@@ -2,7 +2,7 @@
 
 import pytest
 import redis
-from support.programs.console import deliver
+from support.programs.console import before, deliver
 
 from rillet.console.actions import ACTIONS, Progress, plan, run
 from rillet.console.connection import command, shown
@@ -17,6 +17,10 @@ def link(link):
 
 def made(name, **typed):
     return plan(ACTIONS[name], {"key": "orders", "group": "billing", **typed})
+
+
+def claim(client, consumer, numbers, **options):
+    client.xclaim("orders", "billing", consumer, 0, [f"{n}-0" for n in numbers], **{"idle": 60_000} | options)
 
 
 def holders(client):
@@ -44,12 +48,8 @@ async def test_claimed_entries_are_with_the_other_consumer(client, link):
 
 async def test_all_that_fit_a_filter_are_claimed_in_slices_and_nothing_else(client, link):
     deliver(client, 2_500)
-    client.xclaim(
-        "orders", "billing", "Carol", 0, [f"{number}-0" for number in range(1, 2_501, 3)], idle=60_000
-    )
-    client.xclaim(
-        "orders", "billing", "Bob", 0, [f"{number}-0" for number in range(2, 2_501, 3)], idle=60_000
-    )
+    claim(client, "Carol", range(1, 2_501, 3))
+    claim(client, "Bob", range(2, 2_501, 3))
     chosen = made("claim", to="Dave", all="1", by="Bob", idle_over="1min", fit="833")
     assert chosen.text == "XPENDING orders billing - + 1000 Bob\nXCLAIM orders billing Dave 60000 <IDs>"
     progress = Progress()
@@ -65,13 +65,7 @@ async def test_all_that_fit_a_filter_are_claimed_in_slices_and_nothing_else(clie
 async def test_an_action_on_all_stops_behind_its_slice(client, link):
     deliver(client, 1_500)
     progress = Progress()
-    send = link.send
-
-    async def send_and_stop(commands):
-        progress.stopped = progress.stopped or commands[0][0] == b"XACK"
-        return await send(commands)
-
-    link.send = send_and_stop
+    before(link, b"XACK", lambda: setattr(progress, "stopped", True))
     outcome = await run(link, made("ack", all="1", fit="1500"), progress)
     assert (outcome.good, progress.done) == (False, 100)
     assert "stopped: 100 entries done" in outcome.lines[0][1]
@@ -80,15 +74,8 @@ async def test_an_action_on_all_stops_behind_its_slice(client, link):
 
 async def test_what_another_consumer_claims_meanwhile_stays_with_it(client, link):
     deliver(client, 10)
-    client.xclaim("orders", "billing", "Bob", 0, [f"{number}-0" for number in range(1, 11)], idle=60_000)
-    send = link.send
-
-    async def send_after_carol(commands):
-        if commands[0][0] == b"XCLAIM":
-            client.xclaim("orders", "billing", "Carol", 0, ["3-0"])
-        return await send(commands)
-
-    link.send = send_after_carol
+    claim(client, "Bob", range(1, 11))
+    before(link, b"XCLAIM", lambda: claim(client, "Carol", [3]))
     assert (await run(link, made("claim", to="Dave", all="1", by="Bob"))).good
     found = holders(client)
     assert found.pop(b"3-0") == b"Carol"
@@ -136,10 +123,8 @@ async def test_a_retired_consumer_loses_nothing(client, link):
 async def test_retiring_moves_the_entries_of_that_consumer_and_no_others(client, link):
     """Others may have been idle as long, or longer."""
     deliver(client, 250)
-    client.xclaim(
-        "orders", "billing", "Carol", 0, [f"{number}-0" for number in range(1, 251, 2)], idle=10_000_000
-    )
-    client.xclaim("orders", "billing", "Bob", 0, ["2-0"], idle=3_600_000, retrycount=9)
+    claim(client, "Carol", range(1, 251, 2), idle=10_000_000)
+    claim(client, "Bob", [2], idle=3_600_000, retrycount=9)
     assert (await run(link, made("retire", consumer="Bob", to="Alice"))).good
     found = holders(client)
     assert {found[f"{number}-0".encode()] for number in range(1, 251, 2)} == {b"Carol"}
@@ -156,17 +141,13 @@ async def test_retiring_drops_what_was_deleted_from_the_stream(client, link):
 
 async def test_a_consumer_that_is_not_dead_is_not_deleted(client, link):
     deliver(client, 6)
-    chosen = made("retire", consumer="Bob", to="Alice")
-    send = link.send
 
-    async def send_after_bob(commands):
-        if commands[0][0] == b"EVAL":
-            client.xadd("orders", {"item": "late"})
-            client.xreadgroup("billing", "Bob", {"orders": ">"})
-        return await send(commands)
+    def reads_late():
+        client.xadd("orders", {"item": "late"})
+        client.xreadgroup("billing", "Bob", {"orders": ">"})
 
-    link.send = send_after_bob
-    outcome = await run(link, chosen)
+    before(link, b"EVAL", reads_late)
+    outcome = await run(link, made("retire", consumer="Bob", to="Alice"))
     assert not outcome.good
     assert "not deleted" in outcome.lines[-1][1]
     assert b"Bob" in holders(client).values()

@@ -3,22 +3,11 @@
 import asyncio
 
 import pytest
+from support.programs.console import deliver, good_of
 
-from rillet.console.actions import ACTIONS, plan, run
-from rillet.console.connection import GoneError, Link
 from rillet.testing import every_fault
 
 ALL = ["1-0", "2-0", "3-0"]
-
-
-async def outcome(server, name, typed):
-    """Whether the console says that it went well; None where the server was gone."""
-    async with Link(server.url) as link:
-        link.read_only = False
-        try:
-            return (await run(link, plan(ACTIONS[name], {"key": "orders", "group": "billing", **typed}))).good
-        except GoneError:
-            return None
 
 
 def held(server, consumer=None):
@@ -37,13 +26,13 @@ def held(server, consumer=None):
 def test_an_action_is_done_once_or_not_at_all_and_what_is_said_of_it_is_true(name, commands, typed):
     def story(server):
         client = server.client()
-        client.xgroup_create("orders", "billing", "0", mkstream=True)
-        for number in range(1, 4):
-            client.xadd("orders", {"n": number}, f"{number}-0")
-        client.xreadgroup("billing", "Bob", {"orders": ">"})
-        good = asyncio.run(
-            outcome(server, name, {"to": "orders:dead" if name == "deadletter" else "Alice"} | typed)
-        )
+        deliver(client, 3)
+        place = {
+            "key": "orders",
+            "group": "billing",
+            "to": "orders:dead" if name == "deadletter" else "Alice",
+        }
+        good = asyncio.run(good_of(server.url, name, place | typed))
         added = server.stream("orders").entries[3:]
         dead = server.stream("orders:dead").entries if client.exists("orders:dead") else []
         done = {

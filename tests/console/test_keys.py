@@ -1,7 +1,7 @@
 """Keys of all types: samples that say so, and the beginning of each value."""
 
 import pytest
-from support.programs.console import address_of
+from support.programs.console import address_of, before
 
 from rillet.console import keys as room
 from rillet.console.connection import Link
@@ -61,14 +61,7 @@ async def test_keys_that_leave_while_they_are_looked_at_or_may_not_be_are_left_o
             assert dict(found.types) == {"string": 2}
     finally:
         client.execute_command("ACL", "DELUSER", "narrow")
-    send = link.send
-
-    async def racing(commands):
-        if commands[0][0] == b"TYPE":
-            client.delete("base:1")
-        return await send(commands)
-
-    link.send = racing
+    before(link, b"TYPE", lambda: client.delete("base:1"))
     assert [row.key for row in (await KeysSubject().read(link)).rows] == [b"base:2", b"other"]
 
 

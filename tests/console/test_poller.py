@@ -103,13 +103,7 @@ async def test_no_command_reads_a_whole_stream_or_more_than_a_page_of_a_pel(clie
 
 def stuck(client, entries, at, deliveries=9, idle=36_000_000):
     """A backlog of Bob's, in whose midst one entry was delivered again and again and another waits for long."""
-    for start in range(0, entries, 5_000):
-        pipeline = client.pipeline(transaction=False)
-        for number in range(start + 1, min(start + 5_000, entries) + 1):
-            pipeline.xadd("orders", {"item": "cup"}, f"{number}-0")
-        pipeline.execute()
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=entries)
+    deliver(client, entries)
     client.xclaim("orders", "billing", "Bob", 0, [f"{at}-0"], retrycount=deliveries)
     client.xclaim("orders", "billing", "Bob", 0, [f"{at + 1}-0"], idle=idle, justid=True)
 
@@ -148,13 +142,7 @@ async def test_the_stuck_message_of_any_backlog_is_found_and_until_then_it_is_a_
 
 async def test_many_groups_share_the_budget_and_all_have_their_turn(client, poller):
     for number in range(40):
-        client.xadd(f"s{number}", {"a": 1}, "1-0")
-        pipeline = client.pipeline(transaction=False)
-        for entry in range(2, 601):
-            pipeline.xadd(f"s{number}", {"a": 1}, f"{entry}-0")
-        pipeline.execute()
-        client.xgroup_create(f"s{number}", "billing", "0")
-        client.xreadgroup("billing", "Bob", {f"s{number}": ">"}, count=600)
+        deliver(client, 600, f"s{number}")
     for _ in range(3):
         await poller.round()
     groups = [stream.groups[0] for stream in poller.overview.streams.values()]

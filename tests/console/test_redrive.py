@@ -9,11 +9,11 @@ import time
 
 import pytest
 import redis
-from support.programs.console import ConsoleProcess, address_of, deliver
+from support.programs.console import ConsoleProcess, address_of, deliver, good_of
 
 import rillet.testing
 from rillet.console.actions import ACTIONS, Progress, plan, run
-from rillet.console.connection import GoneError, Link
+from rillet.console.connection import Link
 from rillet.console.redrive import Sent, Wanted, send_back
 from rillet.console.redrive_command import main
 from rillet.console.values import Values
@@ -277,14 +277,6 @@ async def test_a_user_who_may_not_take_a_message_away_adds_none(client, name, de
 
 @pytest.mark.parametrize("name", ["redrive", "redrive chosen", "resend"])
 def test_a_message_is_in_one_place_whatever_is_lost_on_the_way(name):
-    async def act(server, typed):
-        async with Link(server.url) as link:
-            link.read_only = False
-            try:
-                return (await run(link, plan(ACTIONS[name.split()[0]], {"key": "dead", **typed}))).good
-            except GoneError:
-                return None
-
     def story(server):
         client = server.client()
         letters(client)
@@ -295,7 +287,7 @@ def test_a_message_is_in_one_place_whatever_is_lost_on_the_way(name):
             "resend": {"id": first, "to": "orders", "fields": "n 1"},
         }[name]
         for again in (False, True):
-            good = asyncio.run(act(server, typed))
+            good = asyncio.run(good_of(server.url, name.split()[0], {"key": "dead", **typed}))
             there, here = numbers(client, "orders"), numbers(client, "dead")
             assert sorted(there + here) == [1, 2, 3]
             if good or again:

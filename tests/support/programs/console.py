@@ -18,6 +18,9 @@ import pytest
 from support import needs
 from support.forks import Forks
 
+from rillet.console.actions import ACTIONS, plan, run
+from rillet.console.connection import GoneError, Link
+
 # `make test` has the browser on Rillet, `make test-console` on each kind of server.
 KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
 WIDTH, PHONE = 1320, 375
@@ -183,10 +186,34 @@ def address_of(client):
 
 def deliver(client, entries=1, key="orders", count=None):
     """Add entries 1-0, 2-0 … and deliver them, or the first few, to Bob of the group billing."""
+    pipeline = client.pipeline(transaction=False)
     for number in range(1, entries + 1):
-        client.xadd(key, {"n": number}, f"{number}-0")
+        pipeline.xadd(key, {"n": number}, f"{number}-0")
+    pipeline.execute()
     client.xgroup_create(key, "billing", "0")
     client.xreadgroup("billing", "Bob", {key: ">"}, count=count)
+
+
+def before(link, name, act):
+    """Let something happen whenever a link is about to send commands that begin with one of this name."""
+    send = link.send
+
+    async def sending(commands):
+        if commands[0][0] == name:
+            act()
+        return await send(commands)
+
+    link.send = sending
+
+
+async def good_of(url, name, typed):
+    """Whether the console says that an action went well; None where the server was gone."""
+    async with Link(url) as link:
+        link.read_only = False
+        try:
+            return (await run(link, plan(ACTIONS[name], typed))).good
+        except GoneError:
+            return None
 
 
 def scene(client, entries=12):
