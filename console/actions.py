@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
@@ -13,9 +14,6 @@ from .names import command_line, quote, unquote
 from .pending_maxima import PAGE, after
 from .selection import selection
 from .values import MissingError, Values
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 SLICE: Final = 100  # entries of one command of an action on many
 # Hands over all pending entries of a consumer, and none of others, in one step; deleted entries leave the PEL, as with

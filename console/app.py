@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -23,13 +24,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from . import api, timeline
-from .actions import ACTIONS, plan
+from .actions import ACTIONS, Action, Outcome, Plan, plan
 from .clients import Watch
 from .connection import GoneError, Link
 from .connection_advice import next_step
 from .jobs import Jobs
 from .pages import PAGES, NotFoundError, Page
-from .poller import UnreadableError
+from .poller import Poller, UnreadableError
 from .prompt import Prompt
 from .read_only import ReadOnlyError
 from .render import HERE, environment
@@ -38,13 +39,9 @@ from .style import STATIC
 from .values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-    from .actions import Action, Outcome, Plan
-    from .poller import Poller
 
 FORM_BYTES: Final = 1 << 20
 STOP_SECONDS: Final = 3.0  # for a server that does not answer any more

@@ -6,22 +6,18 @@ import asyncio
 import re
 import time
 from collections import Counter, deque
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from . import replies
-from .connection import CLIENT_NAME, Subject, close, command
+from .connection import CLIENT_NAME, Link, Subject, close, command
 from .names import command_line, plain, unquote
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
-
-    from .connection import Link
 
 SHOWN: Final = 100  # clients on the page
 LISTED: Final = 1_000  # clients to parse

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from ..arguments import Parser
-
-if TYPE_CHECKING:
-    import argparse
 
 PORT: Final = 8379
 _DESCRIPTION: Final = """\

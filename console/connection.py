@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import redis.asyncio
@@ -17,9 +18,6 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, NoPermissionError, RedisError
 
 from .read_only import refuse_writes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CLIENT_NAME: Final = "rillet-console"
 CONNECT_SECONDS: Final = 3.0

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
 from . import timeline
 from .actions import Field, Outcome, Progress, Step, action, one_command
-from .connection import Subject, command
+from .connection import Link, Subject, command
 from .names import command_line, plain, split_line
-
-if TYPE_CHECKING:
-    from .connection import Link
-    from .values import Values
+from .values import Values
 
 HITS: Final = 5
 _LOOK_SECONDS: Final = 0.02  # seconds between two readings of a clock that may be frozen

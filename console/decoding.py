@@ -11,12 +11,10 @@ import importlib
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Any, Final
 
 BYTES: Final = 65_536  # of a value, and of each value decoded from it
 DEPTH: Final = 14  # levels of a tree that are kept; a page shows 12

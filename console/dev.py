@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import Final
 
 from .command import missing, parser, say
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-    from types import FrameType
 
 _DESCRIPTION: Final = """\
 Start a Rillet in memory, with debug commands for loopback, and its console. Nothing is left behind in the folder.

@@ -11,13 +11,12 @@ import itertools
 import logging
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from .recorded import RecordedCommand
 
 LOG: Final = logging.getLogger(__name__)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .connection import Command, command
+from .model import Group, ServerFacts, Stream
 from .pending_maxima import after
 from .selection import pair
-
-if TYPE_CHECKING:
-    from .model import Group, ServerFacts, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from .actions import Outcome, Progress, run
-from .connection import GoneError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .actions import Plan
-    from .connection import Link
+from .actions import Outcome, Plan, Progress, run
+from .connection import GoneError, Link
 
 KEPT: Final = 20  # jobs that have ended
 PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress

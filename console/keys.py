@@ -5,15 +5,12 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
 from . import replies
-from .connection import Subject, command
-
-if TYPE_CHECKING:
-    from .connection import Command, Link
+from .connection import Command, Link, Subject, command
 
 SCANNED: Final = 2_000  # keys for a page, about
 SHOWN: Final = 100

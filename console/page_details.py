@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import replies
-from .connection import Subject, command
+from .connection import Link, Subject, command
 from .model import Consumer, Entry, Group, GroupDetail, Lane, PendingEntry, Stream, StreamDetail
 from .pending_maxima import PAGE, after
 from .selection import pair
 from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
-    from .connection import Link
     from .samples import Key
 
 LANES: Final = 30  # consumers of a group to show

@@ -6,26 +6,24 @@ import datetime as dt
 import re
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, redrive, timeline
+from .connection import Subject
+from .entry_history import Event
 from .garbage import garbage
+from .model import Entry, GroupDetail, PendingEntry, Stream
 from .page_details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .render import HEAT_MS, chart
-from .samples import rate
+from .samples import Sample, rate
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
 from .values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .connection import Subject
-    from .entry_history import Event
-    from .model import Entry, GroupDetail, PendingEntry, Stream
     from .poller import Poller
-    from .samples import Sample
 
 ROWS: Final = 200  # streams on the overview
 PENDING_ROWS: Final = 50  # pending entries on a page of a group

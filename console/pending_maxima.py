@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from . import replies
-from .connection import command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .connection import Command, Link
-    from .model import Group, PendingEntry, Stream
+from .connection import Command, Link, command
+from .model import Group, PendingEntry, Stream
 
 PAGE: Final = 1_000  # pending entries of one XPENDING: about a millisecond of a server
 ROUND: Final = 10_000  # pending entries per round, for all groups together

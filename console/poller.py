@@ -7,23 +7,18 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis.exceptions import NoPermissionError, RedisError
 
 from . import replies, timeline
-from .connection import Found_co, GoneError, Subject, command
+from .connection import Command, Found_co, GoneError, Link, Subject, command
 from .model import ServerFacts, Stream
 from .names import plain
 from .pending_maxima import Backlogs
-from .samples import SERIES, Sample, Samples, rate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from .connection import Command, Link
-    from .samples import Key
+from .samples import SERIES, Key, Sample, Samples, rate
 
 TICK: Final = 1.0  # seconds between two reads of the watched subjects
 UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open

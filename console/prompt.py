@@ -7,22 +7,18 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
 from . import replies, resp
 from .clients import HIDDEN, SECRETS, hidden
-from .connection import close, command
+from .connection import Link, close, command
 from .directives import SHOWN
 from .names import command_line, plain, split_line
 from .read_only import READING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .connection import Link
 
 REPLY_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 900.0

@@ -5,10 +5,8 @@ Lines that a user types are judged by the flags of their commands: ``Rule.change
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Final
 
 # The commands that a read-only console may send; for containers each subcommand.
 READING: Final = frozenset(

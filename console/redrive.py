@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.crc import key_slot
 from redis.exceptions import ClusterCrossSlotError, NoPermissionError, RedisError
@@ -12,18 +13,13 @@ from redis.exceptions import ClusterCrossSlotError, NoPermissionError, RedisErro
 from . import replies
 from .actions import Field, Outcome, Progress, Step, action
 from .connection import Command, Link, command
+from .model import Entry
 from .names import command_line, quote, split_line, unquote
 from .page_details import entries_of
 from .pending_maxima import after
 from .read_only import ReadOnlyError
 from .selection import pair
-from .values import MissingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .model import Entry
-    from .values import Values
+from .values import MissingError, Values
 
 SLICE: Final = 100  # entries of one script
 ORIGIN: Final = (b"origin-stream", b"origin-group", b"origin-id")  # what *Dead-letter* adds to a message

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from . import decoding, names
-from .samples import rates
+from .samples import Sample, rates
 from .style import TEMPLATES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from .samples import Sample
 
 HERE: Final = Path(__file__).parent
 LINKED_BYTES: Final = 4_000  # a longer name makes no address that servers and browsers take

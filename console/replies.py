@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import NoPermissionError, RedisError
@@ -10,8 +11,6 @@ from redis.exceptions import NoPermissionError, RedisError
 from .model import Consumer, Entry, Group, PendingEntry, ServerFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .connection import Reply
 
 PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for a page

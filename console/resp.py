@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .names import plain, quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEXT_BYTES: Final = 4_000  # of a string that are kept
 ITEMS: Final = 300  # of an aggregate that are kept

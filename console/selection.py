@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .connection import Command, command
+from .model import PendingEntry
 from .pending_maxima import PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .model import PendingEntry
     from .values import Values
 
 PENDING_SORTS: Final = ("idle", "deliveries", "id", "consumer")

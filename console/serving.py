@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
@@ -17,10 +19,6 @@ from .connection import GoneError, Link
 from .connection_advice import cannot_read
 from .poller import Poller
 from .security import Guard
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
 
 
 class _Server(uvicorn.Server):

@@ -7,20 +7,16 @@ before the console started.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from .connection import Subject, Written, command
+from .connection import Command, Link, Subject, Written, command
 from .entry_history import Event, Lives, id_of, ids_behind
 from .recorded import command_of, text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from .connection import Command, Link
 
 LAST: Final = 10_000  # commands that the server keeps
 ROWS: Final = 1_000  # commands of the append-only file to keep of one message

@@ -8,8 +8,9 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import Console
 from rich.console import Group as Lines
@@ -23,15 +24,10 @@ from .command import with_password
 from .connection import GoneError, Link
 from .connection_advice import cannot_read, next_step
 from .garbage import garbage
-from .poller import Poller
+from .model import Group, Stream
+from .poller import Overview, Poller
 from .render import count, duration, rate, size
 from .style import POISON_DELIVERIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .model import Group, Stream
-    from .poller import Overview
 
 COLUMNS: Final = (
     "stream / group",

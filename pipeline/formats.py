@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
@@ -13,8 +14,6 @@ from .source.options import MODE, BatchOptions, RangeStreamOptions, SourceOption
 from .spark_versions import stream_reader, stream_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,

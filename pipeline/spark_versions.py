@@ -8,6 +8,7 @@ batches: `stream_writer` makes batches of them.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,6 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition, WriterCommitMessage
     from pyspark.sql.streaming.datasource import (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, AnyStr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import AnyStr
 
 
 def regex(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> Callable[[], re.Pattern[AnyStr]]:

@@ -7,16 +7,14 @@ differ the function takes ``resp`` (2 or 3). Handlers join these; nothing else i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hiredis import pack_command
 
 from . import grisu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import TypeAlias
-
     Plain: TypeAlias = int | bytes | Sequence["Plain"] | None
 
 OK: Final = b"+OK\r\n"

@@ -6,12 +6,9 @@ Nothing else in Rillet reads the system's wall time. A virtual clock moves only 
 from __future__ import annotations
 
 import time
-from asyncio import BaseEventLoop
+from asyncio import AbstractEventLoop, BaseEventLoop
 from time import time_ns
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+from typing import Final
 
 EPOCH: Final = 1_767_225_600_000
 """The start of a virtual event loop's time in Unix milliseconds: 2026-01-01, so that each run sees the same times."""

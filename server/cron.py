@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import traceback
 from math import inf
@@ -11,8 +12,6 @@ from ..storage import system
 from .clock import LoopClock
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .server import Server
 
 _SECONDS: Final = 0.1

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import traceback
+from asyncio import AbstractEventLoop
 from typing import TYPE_CHECKING
 
 from ..storage import system
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from .server import Server
 
 

@@ -6,12 +6,10 @@ import contextlib
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .clock import Clock
+from .clock import Clock
 
 _LEVELS: Final = {"debug": 0, "verbose": 1, "notice": 2, "warning": 3, "nothing": 4}
 _MARKS: Final = ".-*#"

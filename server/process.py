@@ -5,12 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .config.config import Config
 from .server import Server
-
-if TYPE_CHECKING:
-    from .config.config import Config
 
 # What a server imports when it first reads or writes a file, has a replica or mends a value. At that moment memory or file
 # descriptors may have run out, and a forked child would import it for every save.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from .. import __version__
 from ..commands.acl.log import AclLog
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
+from ..commands.runtime.client import Client
 from ..commands.runtime.step_sizes import ServerTuning
 from ..commands.runtime.users import Users
 from ..commands.spec.versions import compat_with
@@ -23,6 +25,7 @@ from .admin.slowlog import Slowlog
 from .admin.used_memory import return_free_memory
 from .clock import Clock
 from .cluster.membership import Membership
+from .config.config import Config
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .cron import Cron
@@ -57,11 +60,7 @@ from .signals import Signals
 from .supervisor import notify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..commands.runtime.client import Client
     from ..commands.scripting.lua.engine import Scripting
-    from .config.config import Config
     from .debugging.debugging import Debugging
     from .execution.failure_recovery import Mending
     from .execution.fast_path import RunSingle

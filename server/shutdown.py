@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..commands.runtime.client import Client
 from ..commands.runtime.state import BLOCKED
 from ..protocol.errors import ReplyError
 from .supervisor import notify
 
 if TYPE_CHECKING:
-    from ..commands.runtime.client import Client
     from .server import Server
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ..storage.system import END_SIGNALS
 from .clock import Clock
+from .config.config import Config
 from .log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .config.config import Config
     from .server import Server
 
 

@@ -7,13 +7,11 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..storage import system
-
-if TYPE_CHECKING:
-    from .config.config import Config
-    from .log import Log
+from .config.config import Config
+from .log import Log
 
 PIDFILE: Final = "/var/run/redis.pid"  # for a daemon without the directive pidfile, as in Redis
 _READY: Final = b"\0"

@@ -6,6 +6,7 @@ A new type has a class (``collections/base.py`` or one of its own), a codec in `
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -21,8 +22,6 @@ from .groups import stream_value
 from .streams.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from .codecs.codec import Codec, Defaults
     from .collections.encoding_limits import Limits
     from .keyspace.database import Database

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from datetime import timedelta
+from typing import Final
 
 from .control import TakesCommands
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 # Only XCLAIM sets an idle time; JUSTID keeps the delivery count. The script skips deleted entries, which XCLAIM would
 # remove from the PEL, and entries without a consumer (XNACK), which have no idle time.

@@ -13,18 +13,17 @@ import shutil
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..server.config.file import ConfigFileError, parse_arguments
 from ..server.process import server_of_this_process
+from ..server.server import Server
 from ..storage import system
 from .folders import hold
 
 if sys.platform == "linux":
     import fcntl
 
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 READY: Final = "READY "
 _LAST_SECONDS: Final = 3

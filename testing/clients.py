@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..storage.gc_pause import gc_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     import redis.asyncio
 
     C = TypeVar("C")

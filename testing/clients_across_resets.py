@@ -11,11 +11,10 @@ import contextlib
 import copy
 import functools
 import os
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import redis
 
 _HELLO: Final = b"\r\nHELLO\r\n"

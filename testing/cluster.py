@@ -15,23 +15,21 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from ..protocol.key_slots import SLOTS, key_slot
 from ..server.cluster.presence import Presence
-from ..server.cluster.topology import Topology
+from ..server.cluster.topology import Node, Shard, SlotTask, Topology
 from .clients import need_redis
 from .process import InWith
 from .server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import redis.asyncio.cluster
     import redis.cluster
 
-    from ..server.cluster.topology import Node, Shard, SlotTask
     from ..server.server import Server as RilletServer
 
 _DEADLINE: Final = 30.0  # seconds

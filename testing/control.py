@@ -7,10 +7,8 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 CONTROL_SECONDS: Final = 30
 

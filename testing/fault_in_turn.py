@@ -6,20 +6,19 @@ import asyncio
 import contextlib
 import functools
 import inspect
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 from .log import escaped
 from .loop_server import LoopServer
+from .recording import Recording
 from .server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-
     from ..console.recorded import RecordedCommand
     from .faults import Seconds
-    from .recording import Recording
 
     AnyServer = Server | LoopServer
     Broken = dict["Place", tuple[Exception, str]]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
 from math import inf
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ..protocol.errors import ReplyError
 from .control import TakesCommands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     Seconds = timedelta | float
 
 

@@ -11,13 +11,12 @@ import os
 import socket
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..server.server import Server
 
 _DESCRIPTORS: Final = Path("/dev/fd")

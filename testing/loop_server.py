@@ -6,7 +6,9 @@ import asyncio
 import functools
 import os
 import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter_ns
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ import hiredis
 
 from ..commands.runtime.client import Client
 from ..commands.runtime.state import PLAIN
+from ..server.clock import Clock as ServerClock
 from ..server.clock import LoopClock, clock_for
 from ..server.config.file import parse_arguments
 from ..server.event_loop import has_sockets
@@ -29,20 +32,14 @@ from .forks import let_go_in_forks
 from .log import ServerLog
 from .memory_transport_in_loop import connection_class_of
 from .process import StartError
-from .seeds import run_commands, seed_file
+from .seeds import Seed, run_commands, seed_file
 from .server import check_transport, data_of, flags_of
-from .snapshot import SnapshotStore
+from .snapshot import Snapshot, SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from types import TracebackType
-
     import redis.asyncio
 
-    from ..server.clock import Clock as ServerClock
-    from .seeds import Seed
-    from .snapshot import Snapshot
 
 _POLL_SECONDS: Final = 0.01
 _DEFAULT_PORT: Final = 6379

@@ -6,12 +6,12 @@ import contextlib
 import multiprocessing
 import os
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.sharedctypes import Synchronized
-    from pathlib import Path
 
     Passes = Callable[[int, Path], bool]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 _WORDS: Final = {"yes": True, "true": True, "no": False, "false": False, "none": None}
 # A client is connected to the server of the fixture.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from .server import Server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Pool:

@@ -7,11 +7,9 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from .log import ServerLog
 
 # Generous: a busy machine, like one that runs tests in parallel, may need long for a new process.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from ..console.recorded import command_of
 from ..server.debugging.commands.recording import fields_of
+from ..server.debugging.recorder import Recorded
 from ..server.event_loop import new_event_loop
 from .clients import client_like, for_client, need_redis
 from .control import Control, ControlError
@@ -21,12 +23,9 @@ from .proxying.upstream import parse_url
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import redis
     import redis.asyncio
 
-    from ..server.debugging.recorder import Recorded
 
 T = TypeVar("T")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..protocol.globs import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
-
     from ..console.recorded import RecordedCommand
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from .log import escaped
 from .recording import RecordingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .server import Server
+from .server import Server
 
 _COMMANDS: Final = 30
 _STREAMS: Final = 10

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .folders import TemporaryFolder
 from .process import StartError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
 
 
 class RunsCommands(Protocol):

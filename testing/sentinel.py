@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,6 @@ from .process import InWith
 from .server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import redis
     import redis.asyncio
     from redis.sentinel import Sentinel as RedisSentinel

@@ -19,9 +19,11 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from unittest import mock
 
@@ -31,16 +33,11 @@ from .log import logger
 from .loop_server import LoopServer
 from .many_seeds import cores, first_failure
 from .recording import RecordingError
-from .shrinking import LATENCY, LOSS, smallest, summary
+from .shrinking import LATENCY, LOSS, Disturbance, smallest, summary
 from .story import DRIVER, Event, event_of, of_network, told
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-    from types import TracebackType
-
     import redis.asyncio
-
-    from .shrinking import Disturbance
 
     Test = Callable[..., Coroutine[Any, Any, object]]
 

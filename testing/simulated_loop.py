@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simloop import SimLoop
@@ -17,7 +18,6 @@ from simloop._loop import SimulationDeadlockError
 from .story import LOST_OR_HELD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextvars import Context
 
 

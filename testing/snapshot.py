@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakSet
 
 from .control import ControlError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class SnapshotError(RuntimeError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from .ageing import HasAge
@@ -14,8 +15,6 @@ from .control import TakesCommands
 from .recording import Recording, RecordingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..console.entry_history import History
     from .streams import Group, Stream
 

@@ -9,11 +9,11 @@ import threading
 import time
 from asyncio import selector_events
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import select
-    from collections.abc import Callable, Mapping
 
     _Events = list[tuple[selectors.SelectorKey, int]]
 

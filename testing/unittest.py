@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .clients import close
@@ -20,8 +21,6 @@ from .options import split
 from .server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import redis
     import redis.asyncio
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...storage.files import replace_file
-from ..runtime.users import RuleError, User, is_username, joined
-
-if TYPE_CHECKING:
-    from ..runtime.users import Users
-    from ..spec.versions import Compat
+from ..runtime.users import RuleError, User, Users, is_username, joined
+from ..spec.versions import Compat
 
 _UNCHANGED: Final = (
     b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed"

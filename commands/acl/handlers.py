@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
 from ..spec.command import CATEGORIES, handles
@@ -16,9 +18,6 @@ from . import file as acl_file
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..runtime.client import Client
     from ..runtime.context import Server
 
 _DEFAULT: Final = b"default"

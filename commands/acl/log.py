@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
+from ..runtime.client import Client
 from ..runtime.client_line import client_line
+from ..runtime.denials import Denial
 
 if TYPE_CHECKING:
-    from ..runtime.client import Client
     from ..runtime.context import Server
-    from ..runtime.denials import Denial
 
 _ENTRY_BYTES: Final = 1000  # with the line of the client
 _TOGETHER: Final = 60_000  # milliseconds

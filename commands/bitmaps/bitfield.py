@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from io import SEEK_END, BytesIO
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.string import RAW
 from ..runtime.arguments import Arguments
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..strings.shared import edited, read_string, store_changed, write_string
 from . import specs
 from .bits import parse_offset
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _TYPE: Final = re.compile(rb"([iu])([1-9][0-9]?)\Z")
 _BAD_TYPE: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from io import BytesIO
 from operator import and_, or_, xor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bitarray import bitarray
 
@@ -14,12 +14,10 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.string import RAW
 from ..keys.lifecycle import delete
 from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..strings.shared import overwrite, read_string, store_changed, write_string, written
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _NOT_FOUND: Final = replies.integer(-1)
 _BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_arguments
 from ..runtime.arguments import parse_integer, parse_timeout
+from ..runtime.client import Client
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..runtime.state import BLOCKED
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 UNBLOCKED: Final = ReplyError(b"UNBLOCKED client unblocked via CLIENT UNBLOCK").encoded
 

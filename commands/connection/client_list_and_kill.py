@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.client_line import client_line
+from ..runtime.users import User
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..runtime.client import Client
-    from ..runtime.users import User
 
 _TYPES: Final = {
     b"normal": "normal",

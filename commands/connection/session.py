@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..spec.command import handles
 from ..transactions.handlers import discard_transaction
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 WRONGPASS: Final = b"WRONGPASS invalid username-password pair or user is disabled."
 NO_PASSWORD_SET: Final = (

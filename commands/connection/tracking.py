@@ -7,21 +7,19 @@ and sent once per batch. The keyspace hooks are set only while a client may need
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...storage.keyspace.database import Database
 from ..runtime.arguments import Arguments
-from ..runtime.client import Tracking
+from ..runtime.client import Client, Tracking
 from ..runtime.state import BLOCKED, CLOSING
 from ..spec.command import REGISTRY, handles
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...storage.keyspace.database import Database
-    from ..runtime.client import Client
     from ..runtime.context import Server
 
 _KEY_BYTES: Final = 300  # of a recorded key, without its name

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections import geohash
+from ...storage.collections.geohash import Place
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import parse_double
+from ..runtime.client import Client
 from ..sorted_sets.members import zadd
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ...storage.collections.geohash import Place
-    from ..runtime.client import Client
 
 _METRES: Final = {b"M": 1.0, b"KM": 1000.0, b"FT": 0.3048, b"MI": 1609.34}
 _UNITS: Final = b"ERR unsupported unit provided. please use M, KM, FT, MI"

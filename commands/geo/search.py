@@ -6,23 +6,20 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heappushpop
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
-from ...storage.collections.geohash import MAX_STEP, Area, Cell, decode
+from ...storage.collections.geohash import MAX_STEP, Area, Cell, Place, decode
 from ...storage.collections.sorted_set import SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_double
+from ..runtime.client import Client
 from ..sorted_sets.ranges import sorted_set_of
 from ..spec.command import handles
 from . import specs
 from .positions import coordinates, length, parse_place, parse_unit
-
-if TYPE_CHECKING:
-    from ...storage.collections.geohash import Place
-    from ..runtime.client import Client
 
 _NO_MEMBER: Final = b"ERR could not decode requested zset member"
 _AT_ONCE: Final = 256  # members

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade, where_known_of_many
 from ..spec.command import handles
 from . import specs
 from .shared import FIELD_TIMES_SINCE, changed, remove_if_empty
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _LATEST: Final = (1 << 46) - 1  # milliseconds; as Redis, which needs the other bits
 _INT_MAX: Final = (1 << 31) - 1

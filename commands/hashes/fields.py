@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import FieldLookups, changed, make_hash
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
@@ -11,14 +11,12 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import drop, let_expire
 from ..keys.expiry import TIME_UNITS
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
+from ..spec.versions import Compat
 from . import specs
 from .field_expiry import is_past, parse_fields, parse_time, propagate_times
 from .shared import FieldLookups, changed, make_hash, propagate_with_times, remove_if_empty
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
 
 # Options of HGETEX before 8.6, of which only one is allowed.
 _BEFORE_FIELDS: Final = frozenset((*TIME_UNITS, b"PERSIST"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.collections.hash import Hash
 from ...storage.keyspace import notifications as events
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _DUPLICATE: Final = b"ERR duplicate field name in fieldset"
 _NO_FIELDSET: Final = b"ERR no such fieldset"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, ReplyError
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import find_field
 from ..runtime import long_double
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .fields import present_hash
 from .shared import changed, propagate_with_times
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.HINCRBYFLOAT)

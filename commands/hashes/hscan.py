@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -12,14 +13,10 @@ from ...storage.keyspace.field_expiry import drop_all_due, due_fields
 from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.client import Client
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..runtime.client import Client
 
 _FEW: Final = 3  # for a sample of less than one field in so many, pick at random until enough are found
 

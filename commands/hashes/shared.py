@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...storage.collections.hash import Hash
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import after_drops, drop, is_due
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade, where_known_of_many
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..runtime.client import Client
 
 
 def make_hash(client: Client, key: bytes) -> Hash:

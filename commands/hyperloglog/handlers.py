@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
@@ -15,12 +15,10 @@ from ...storage.collections.hyperloglog import (
 )
 from ...storage.collections.string import RAW
 from ...storage.keyspace import notifications as events
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..strings.shared import read_string, write_string
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _NOT_ONE: Final = b"WRONGTYPE Key is not a valid HyperLogLog string value."
 _CORRUPT: Final = b"INVALIDOBJ Corrupted HLL object detected"

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SAME_OBJECT, SYNTAX, ReplyError
 from ...storage.collections.set import is_integer
 from ...storage.collections.string import INTEGER
 from ...storage.keyspace import notifications as events
+from ...storage.keyspace.database import Database
 from ...storage.value_types import TYPES
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from . import specs as keys_specs
 from .object import keep_encoding
-
-if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
-    from ..runtime.client import Client
 
 _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -10,16 +10,13 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import stored
 from ...storage.loading import RdbError
 from ...storage.rdb import PayloadRefusedError, dump_value, restore_value
-from ...storage.value_types import TYPES
+from ...storage.value_types import TYPES, Value
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade, where_known
 from ..spec.command import handles
 from ..spec.versions import rdb_version_of
 from . import specs
-
-if TYPE_CHECKING:
-    from ...storage.value_types import Value
-    from ..runtime.client import Client
 
 _REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
 _BROKEN: Final = b"ERR Bad data format"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matcher
 from ..runtime.arguments import Arguments, parse_integer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _DEFAULT_COUNT: Final = 10
 # The reply for a missing key: the iteration is complete.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .lifecycle import delete
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 def _invalid_time(command_name: str) -> ReplyError:

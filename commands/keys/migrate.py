@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.atoi import atoi
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _LARGEST_PORT: Final = 0xFFFF
 _DEFAULT_TIMEOUT: Final = 1000  # milliseconds

@@ -9,16 +9,15 @@ from ...protocol.errors import ReplyError
 from ...storage.collections.list import QUICKLIST, List
 from ...storage.collections.set import HASHTABLE, LISTPACK, Set, is_integer
 from ...storage.collections.string import EMBEDDED, RAW
-from ...storage.value_types import TYPES
+from ...storage.value_types import TYPES, Value
 from ..spec.command import handles
 from ..spec.usage import help_of
+from ..spec.versions import Compat
 from . import specs
 
 if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
-    from ...storage.value_types import Value
     from ..runtime.client import Client
-    from ..spec.versions import Compat
 
 _SWITCHING: Final = b" Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 _NO_FREQUENCY: Final = (

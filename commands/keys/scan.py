@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matcher
 from ...protocol.regex import regex
+from ...storage.keyspace.database import Database
 from ...storage.value_types import TYPES, type_name
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .element_scan import ONLY_HSCAN
-
-if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
-    from ..runtime.client import Client
 
 # A cursor as strtoull reads it: up to the first NUL.
 _CURSOR: Final = regex(rb"([ \t-\r]*)([+-]?[0-9]+)(?:\0.*)?\Z", re.DOTALL)

@@ -6,10 +6,11 @@ Texts are compared as in the C locale, the one of services and containers: byte 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isinf
 from sys import float_info
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
@@ -20,17 +21,13 @@ from ...storage.collections.set import Set
 from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import find_field
+from ...storage.value_types import Value
 from ..runtime.arguments import Arguments, parse_double, parse_double_up_to_nul
+from ..runtime.client import Client
 from ..spec.command import handles
+from ..spec.versions import Compat
 from . import specs
 from .lifecycle import delete
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...storage.value_types import Value
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
 
 _NO_NUMBER: Final = b"ERR One or more scores can't be converted into double"
 _DENIED: Final = b"ERR %b option of SORT denied due to insufficient ACL permissions."

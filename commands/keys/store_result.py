@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
+from ...storage.collections.base import Collection
+from ..runtime.client import Client
 from .lifecycle import delete
-
-if TYPE_CHECKING:
-    from ...storage.collections.base import Collection
-    from ..runtime.client import Client
 
 
 def store_result(

@@ -6,18 +6,14 @@ command that never blocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...storage.collections.list import List
 from ..runtime.arguments import multiple_pop
+from ..runtime.client import Client
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
 from .shared import move, parse_side, pop, pop_command, pop_of_first
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.BLPOP, left=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MIN, Arguments, multiple_pop, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import after_removal, pop, pop_many, pop_of_first, push
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 _NO_INDEX: Final = b"ERR index out of range"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import COUNT_NOT_POSITIVE, parse_positive
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
 from .shared import after_removal, parse_side, pop_command, push, take
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..runtime.client import Client
 
 _SINCE: Final = (8, 10)
 

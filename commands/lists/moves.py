@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import move, parse_side
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.LMOVE)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..runtime.client import Client
+from ..runtime.client import Client
 
 
 def parse_side(word: bytes) -> bool:

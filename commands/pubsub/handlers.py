@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from ...protocol.globs import matcher
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
 from .registry import SUBSCRIPTION_BYTES
 
 if TYPE_CHECKING:
-    from ..runtime.client import Client
-
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 

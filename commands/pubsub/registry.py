@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
-from ...protocol.globs import matcher
+from ...protocol.globs import Matcher, matcher
 from ...storage.keyspace import notifications as events
+from ..runtime.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...protocol.globs import Matcher
-    from ..runtime.client import Client
     from ..runtime.context import Server
 
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
+from ...storage.keyspace.database import Database, WatchedKey
 from ...storage.keyspace.watches import await_change, was_modified
-from .state import CAREFUL, CLOSING, PLAIN, QUEUEING
+from ...storage.value_types import Value
+from .state import CAREFUL, CLOSING, PLAIN, QUEUEING, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ...storage.keyspace.database import Database, WatchedKey
-    from ...storage.value_types import Value
     from .context import CommandEntry, Replica, Server
-    from .state import State
     from .users import User
 
 Kind = TypeVar("Kind", bound="Value")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
-from .client import FREE_OUTPUT, watched_key_changed
+from ..spec.versions import Compat
+from .client import FREE_OUTPUT, Client, watched_key_changed
 from .state import BLOCKED, CLOSING, POSTPONED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..spec.versions import Compat
-    from .client import Client
 
 
 def flag_letters(client: Client) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .client import Client
+from .client import Client
 
 # The most items of one command in a script: Lua passes fewer than 8,000 words to a function.
 _UNPACKED: Final = 4000

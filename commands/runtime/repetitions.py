@@ -5,15 +5,12 @@ Redis returns as many as the count requests, up to 2^63, until it runs out of me
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from random import choices
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.errors import ReplyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from .client import Client
+from .client import Client
 
 OUT_OF_RANGE: Final = b"ERR value is out of range"
 _SHORTEST: Final = 4  # bytes of an element

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.value_types import Value
 from .arguments import INT64_MAX, TIMEOUT_NEGATIVE, TIMEOUT_TOO_LONG
+from .client import Client
 from .long_double import NotFiniteError, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...storage.value_types import Value
-    from .client import Client
 
 _NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ...protocol.globs import matcher
+from ...protocol.globs import Matcher, matcher
 from ...protocol.regex import regex
-from ..spec.command import CATEGORIES, EVERY_MODE, keys_of, subcommands_of
+from ..spec.command import CATEGORIES, EVERY_MODE, Command, keys_of, subcommands_of
+from ..spec.versions import Compat
 from .denials import Denial, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ...protocol.globs import Matcher
-    from ..spec.command import Command
-    from ..spec.versions import Compat
 
 UNKNOWN: Final = b"Unknown command or category name in ACL"
 SYNTAX: Final = b"Syntax error"

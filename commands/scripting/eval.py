@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NOT_AN_INTEGER, ReplyError
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
 from .lua.script_kill import kill_script
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _NOSCRIPT: Final = b"NOSCRIPT No matching script. Please use EVAL."
 _SHA_LENGTH: Final = 40

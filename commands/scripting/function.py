@@ -10,6 +10,7 @@ from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
 from ...storage.loading import RdbError
 from ...storage.rdb import PayloadRefusedError, dump_libraries, restore_libraries
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
@@ -19,7 +20,6 @@ from .lua.script_kill import BUSY_SCRIPT, kill_script
 from .lua.shebang import FLAGS
 
 if TYPE_CHECKING:
-    from ..runtime.client import Client
     from .lua.libraries import Function, Functions, Library
 
 _NO_FUNCTION: Final = b"ERR Function not found"

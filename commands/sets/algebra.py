@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -11,14 +12,11 @@ from ...storage.collections.set import INTSET, Set
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ..runtime.client import Client
-
     Combination: TypeAlias = Callable[[list[Set | None]], Iterable[bytes]]
 
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
@@ -11,14 +12,10 @@ from ...storage.keyspace import notifications as events
 from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MIN, parse_integer
+from ..runtime.client import Client
 from ..runtime.repetitions import repeated
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..runtime.client import Client
 
 _NEGATIVE: Final = b"ERR value is out of range, must be positive"
 _NOT_A_RANGE: Final = (

@@ -5,6 +5,7 @@ Plain sets are valid inputs; each member has a score of 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isnan
@@ -15,16 +16,13 @@ from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.set import Set
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import Arguments, parse_double
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .ranges import store
 from .scores import encode_items
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ..runtime.client import Client
-
     Combination: TypeAlias = Callable[["_Request"], dict[bytes, float]]
 
 _NOT_A_WEIGHT: Final = b"ERR weight value is not a float"

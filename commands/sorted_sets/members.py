@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import isnan
 from random import randrange
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
@@ -14,6 +14,7 @@ from ...storage.keyspace import notifications as events
 from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_double, parse_integer
+from ..runtime.client import Client
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
 from ..spec.command import handles
 from . import specs
@@ -25,9 +26,6 @@ from .scores import (
     score_text_7_0,
     score_text_in_listpack,
 )
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 _NO_OPTIONS: Final[frozenset[bytes]] = frozenset()

@@ -6,20 +6,18 @@ equivalent command that never blocks and names one key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import multiple_pop, parse_integer
+from ..runtime.client import Client
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
 from .members import after_removal
 from .scores import encode_items, encode_pair
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _NEGATIVE: Final = b"ERR value is out of range, must be positive"
 _LOWEST: Final = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -11,17 +12,14 @@ from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_double_up_to_nul, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
+from ..spec.versions import Compat
 from . import specs
 from .members import after_removal
 from .scores import encode_items
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
-
     # Returns the start and stop index of a range in a sorted set.
     Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
 

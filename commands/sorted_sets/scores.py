@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
+from ..runtime.client import Client
 
 _LARGEST_WHOLE: Final = 1 << 62
 

@@ -16,6 +16,7 @@ time (``handler_for``): most servers never receive a GEOADD.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from threading import RLock
@@ -27,8 +28,6 @@ from .key_specs import KeyReference, KeySpec, indices_of
 from .versions import NEWEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     # Takes a client and the words of the command. The client is Any here, because declarations do not know the server.
     Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
     # A handler as written: keyword parameters hold the differences between the commands that it serves.

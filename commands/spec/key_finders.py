@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ...protocol.atoi import atoi
-from .key_specs import KeyReference
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .key_specs import KeySpec
+from .key_specs import KeyReference, KeySpec
 
 _WITH_NUMBER: Final = frozenset((b"BLOCK", b"CLAIM", b"COUNT", b"MAXCOUNT", b"MAXSIZE"))
 _READS: Final = ("RO", "access")

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from .command import REGISTRY, with_implied
+from .command import REGISTRY, Argument, Command, with_implied
 from .key_finders import keys_of_streams_before_810
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .command import Argument, Command
-    from .versions import Compat
+from .versions import Compat
 
 _ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
 _SCRIPT_RUNNERS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))

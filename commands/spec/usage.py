@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from ...protocol import replies
-from .command import EVERY_MODE, subcommands_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .command import Argument, Command
-    from .versions import Compat
+from .command import EVERY_MODE, Argument, Command, subcommands_of
+from .versions import Compat
 
 
 def usage_line(command: Command) -> str:

@@ -10,16 +10,14 @@ and the next command that needs the group waits until they are gone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...storage.groups.claiming import pass_lost
+from ...storage.groups.consumer import Consumer
+from ...storage.groups.group import Group
+from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..runtime.deferral import Deferred
-
-if TYPE_CHECKING:
-    from ...storage.groups.consumer import Consumer
-    from ...storage.groups.group import Group
-    from ...storage.streams.stream import Stream
-    from ..runtime.client import Client
 
 MANY: Final = 10_000  # pending entries; more are removed in steps
 

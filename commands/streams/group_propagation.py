@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
 from ...storage.groups.consumer import NEVER, Consumer
+from ...storage.groups.group import Group
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
+from ..runtime.client import Client
 
 if TYPE_CHECKING:
     from ...storage.groups.claiming import Change
-    from ...storage.groups.group import Group
-    from ..runtime.client import Client
 
 # The pieces of a record: up to the ID, up to the delivery count, up to the LASTID. The records of one command share most
 # pieces and are joined from them; encoding each record word by word takes ten times as long.

@@ -10,13 +10,13 @@ from ...storage.streams.idempotency import fingerprint
 from ...storage.streams.ids import encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
+from ..runtime.client import Client
 from ..runtime.downgrades import propagate_where_known, where_known
 from ..spec.command import handles
 from ..spec.versions import IDMP_SINCE
 from . import specs
 
 if TYPE_CHECKING:
-    from ..runtime.client import Client
     from .trim_options import TrimOptions
 
 NO_PARAMETER: Final = b"ERR At least one parameter must be specified"

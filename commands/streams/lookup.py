@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import WRONG_TYPE, ReplyError, shown
+from ...storage.groups.group import Group
 from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.client import Client
 from .deferral import require_group
-
-if TYPE_CHECKING:
-    from ...storage.groups.group import Group
-    from ..runtime.client import Client
 
 
 def find_group(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.streams.chunk import ids_in, length_of
+from ...storage.streams.chunk import ChunkRun, ids_in, length_of
+from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer, parse_timeout
+from ..runtime.client import Client
 from ..spec.key_specs import KeySpec
-
-if TYPE_CHECKING:
-    from ...storage.streams.chunk import ChunkRun
-    from ...storage.streams.stream import Stream
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
+from ..spec.versions import Compat
 
 _XREAD_UNBALANCED: Final = (
     b"ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."

@@ -7,24 +7,21 @@ these commands run them, so only those remember producers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.references import forget, forget_later, holders, trim_acked
 from ...storage.streams import ids as stream_id
 from ...storage.streams.macro_nodes import FAR
+from ...storage.streams.stream import Stream
 from ...storage.streams.trimming import Removed, trim, trims_far
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
 from .deferral import removes_in_steps, require_groups, require_nodes
 from .lookup import parse_new_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ...storage.streams.stream import Stream
-    from ..runtime.client import Client
 
 TWO_STRATEGIES = b"ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."

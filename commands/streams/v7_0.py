@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.groups.consumer import Consumer
+from ...storage.groups.group import Group
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
-from ...storage.streams.chunk import ids_in, texts_in
+from ...storage.streams.chunk import ChunkRun, ids_in, texts_in
 from ...storage.streams.ids import MAX_COUNT, MAX_ID, parse
 from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .group_propagation import new_consumer, propagate_consumer, propagate_position, propagate_read
 from .lookup import find_group
-from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
 from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history, require_orders
-
-if TYPE_CHECKING:
-    from ...storage.groups.consumer import Consumer
-    from ...storage.groups.group import Group
-    from ...storage.streams.chunk import ChunkRun
-    from ..runtime.client import Client
-    from .read_options import ReadOptions
 
 KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
 GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
@@ -10,15 +10,13 @@ from ...storage.groups.claiming import release
 from ...storage.streams.ids import MAX_COUNT, encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade, where_known_of_many
 from ..spec.command import handles
 from ..spec.versions import XNACK_SINCE
 from . import specs
 from .deferral import require_group
 from .lookup import find_group
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 BAD_MODE: Final = b"ERR mode must be SILENT, FAIL, or FATAL"
 BAD_NUMBER: Final = b"ERR numids must be a positive integer"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.canonical import LENGTHS
@@ -10,14 +10,12 @@ from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import MAX_ID, encode
 from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .idempotency import answer_duplicate
 from .lookup import parse_new_id
 from .trim_options import parse_trim_options
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 ZERO_ID: Final = b"ERR The ID specified in XADD must be greater than 0-0"
 EXHAUSTED: Final = b"ERR The stream has exhausted the last possible ID, unable to add more items"

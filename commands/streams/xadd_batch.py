@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from itertools import islice, pairwise, repeat, starmap
 from operator import itemgetter, lt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...storage.streams.bulk_append import append_encoded
 from ...storage.streams.chunk import LARGE
-from ...storage.streams.chunk_codec import encoded_entries, with_ids
+from ...storage.streams.chunk_codec import Encoded, encoded_entries, with_ids
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
 from ...storage.streams.trimming import trim, trims_far
+from ..runtime.client import Client
 from ..spec.command import SHORTEST_RUN, handles_batches
 from . import specs
 from .trim_options import default_limit, untrimmed
 from .xadd import encode_fields
-
-if TYPE_CHECKING:
-    from ...storage.streams.chunk_codec import Encoded
-    from ..runtime.client import Client
 
 _DIGITS: Final = 20  # of the greatest 64-bit number
 _ZERO: Final = ord("0")

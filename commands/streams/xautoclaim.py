@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.claiming import ClaimTerms, claim
 from ...storage.streams.ids import parse_interval_start
 from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .deferral import require_order
 from .group_propagation import claimant, join, propagate_claims
 from .lookup import find_group, latest_delivery
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _COUNT: Final = 100  # without COUNT
 

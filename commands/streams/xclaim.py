@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.groups.claiming import ClaimTerms, claim, named
 from ...storage.streams.ids import parse
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .group_propagation import claimant, join, propagate_claims, propagate_position
 from .lookup import find_group, latest_delivery
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 def _parse_options(args: list[bytes], at: int, terms: ClaimTerms) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -11,15 +11,13 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs
 from .deferral import require_group, require_groups, require_nodes
 from .trim_options import POLICIES, downgraded_deletion
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
 TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"

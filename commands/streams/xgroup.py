@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
@@ -11,13 +11,11 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import parse, parse_bound
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
 from .deferral import removes_in_steps, require_group, require_order
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 KEY_NEEDED: Final = (
     b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
-from ...storage.groups.consumer import NEVER
+from ...storage.groups.consumer import NEVER, Consumer
+from ...storage.groups.group import Group
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.streams import ids as stream_id
 from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from ..spec.usage import help_reply
+from ..spec.versions import Compat
 from . import specs
 from .deferral import require_group, require_groups, require_nodes, require_order
 from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
-
-if TYPE_CHECKING:
-    from ...storage.groups.consumer import Consumer
-    from ...storage.groups.group import Group
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
 
 _FULL_COUNT: Final = 10
 _HELP: Final = (

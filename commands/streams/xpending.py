@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.groups.pending import UNOWNED_MS
+from ...storage.groups.group import Group
+from ...storage.groups.pending import UNOWNED_MS, Pending
 from ...storage.streams.ids import parse_interval
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .deferral import require_order
 from .lookup import find_group
-
-if TYPE_CHECKING:
-    from ...storage.groups.group import Group
-    from ...storage.groups.pending import Pending
-    from ..runtime.client import Client
 
 _FACTS: Final = b"$%d\r\n%b\r\n:%d\r\n:%d\r\n"
 

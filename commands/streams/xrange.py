@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.streams.ids import parse_interval
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.XLEN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
@@ -10,12 +10,10 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import length_of
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _GREATER_IN_XREAD: Final = (
     b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.groups.claiming import claim_oldest, may_claim
+from ...storage.groups.consumer import Consumer
+from ...storage.groups.group import Group
 from ...storage.groups.history import read_again
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID, encode, parse
+from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .deferral import require_claimable, require_order
@@ -22,17 +27,9 @@ from .group_propagation import (
     propagate_read,
 )
 from .lookup import find_group
-from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadBudget, ReadOptions, parse_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...storage.groups.consumer import Consumer
-    from ...storage.groups.group import Group
-    from ...storage.streams.stream import Stream
-    from ..runtime.client import Client
-    from .read_options import ReadBudget
-
     # For each key: its stream, its group, and the ID after which to read the history (None: new entries).
     _Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
 

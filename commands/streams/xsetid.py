@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
@@ -10,11 +10,9 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 NEGATIVE_ADDED: Final = b"ERR entries_added must be positive"
 BELOW_GIVEN_DELETED: Final = (

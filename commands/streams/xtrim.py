@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .trim_options import parse_trim_options
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.XTRIM)

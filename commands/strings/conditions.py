@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xxhash import xxh3_64_hexdigest
 
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
+from ...storage.value_types import Value
 from ..keys.lifecycle import delete
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .shared import read_string
-
-if TYPE_CHECKING:
-    from ...storage.value_types import Value
-    from ..runtime.client import Client
 
 CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))
 _DIGEST_LENGTH: Final = 16

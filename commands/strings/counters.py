@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import store, write_string
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.INCR, amount=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_MEMORY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
@@ -17,15 +17,13 @@ from ..keys.expiry import (
     set_expiry,
 )
 from ..keys.lifecycle import delete
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
+from ..spec.versions import Compat
 from . import specs
 from .conditions import CONDITIONS, holds
 from .shared import overwrite, read_string
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
-    from ..spec.versions import Compat
 
 _CONDITIONS_SINCE: Final = (8, 4)
 

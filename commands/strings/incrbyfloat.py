@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from fractions import Fraction
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, ReplyError
 from ..runtime import long_double
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import store_sum, write_string
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from ..runtime.client import Client
 
 _NOT_FINITE: Final = b"ERR increment would produce NaN or Infinity"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, SYNTAX, ReplyError
@@ -11,12 +11,10 @@ from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in, discard_expired
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, Arguments, parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import store, store_sum, write_string
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _INCREMENTS: Final = frozenset((b"BYINT", b"BYFLOAT"))
 _WITH_VALUE: Final = frozenset((*_INCREMENTS, b"LBOUND", b"UBOUND", *TIME_UNITS))

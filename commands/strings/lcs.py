@@ -8,16 +8,14 @@ at any position is the number of clear bits below it.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import Arguments
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _CELL_BYTES: Final = 4  # of the table that Redis builds, which may not be larger than a string
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import Client
 from ..runtime.downgrades import needs_downgrade
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 _INT_MAX: Final = (1 << 31) - 1
 _SINCE: Final = (8, 4)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .shared import LARGE, check_length, read_string, store, store_changed, write_string, written
-
-if TYPE_CHECKING:
-    from ..runtime.client import Client
 
 
 @handles(specs.APPEND)

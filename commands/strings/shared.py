@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import SEEK_END, BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.collections.set import is_integer
 from ...storage.collections.string import EMBEDDED, RAW
 from ...storage.keyspace import notifications as events
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...storage.value_types import Value
-    from ..runtime.client import Client
+from ...storage.value_types import Value
+from ..runtime.client import Client
 
 LARGE: Final = 16384  # bytes; below, a copy is cheaper than an object that writes in place
 TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"

@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.keyspace.database import WatchedKey
 from ...storage.keyspace.watches import brought_past_its_time, unwatch_keys, was_modified, watch_key
-from ..runtime.client import Transaction, watched_key_changed
+from ..runtime.client import Client, Transaction, watched_key_changed
 from ..spec.command import handles
 from . import specs
-
-if TYPE_CHECKING:
-    from ...storage.keyspace.database import WatchedKey
-    from ..runtime.client import Client
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
 

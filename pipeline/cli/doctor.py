@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain
@@ -26,7 +27,6 @@ from .endpoint_arguments import add_endpoint_arguments, endpoint_options
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
 
 _CLOCK_LIMIT_MS: Final = 1000
 _NEEDED: Final = (("pyspark", (4, 0)), ("pyarrow", (18,)), ("hiredis", (3, 2)))

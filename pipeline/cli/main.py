@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...arguments import Parser
 from ..error_tokens import LabelledError
 from ..extras import EXTRAS, install
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # verb → module. The file of a verb is imported only when the verb is used; its help line is here so that `--help` is
 # fast.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
+from typing import Final, TextIO
 
 _CLEAR: Final = "\r\x1b[2K"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,6 @@ from ..monitoring.metrics import PREFIX
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
 _TIMEOUT_SECONDS: Final = 10
 # Column → the metric. The second list is per stream, or per query if the query has one value for all its streams.

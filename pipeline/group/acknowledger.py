@@ -17,7 +17,9 @@ Do not use it for queries with asyncProgressTrackingEnabled: they commit later t
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +37,6 @@ from .options import GroupOptions
 from .repeated_batch import first_kept, left_out
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     from pyspark.sql.streaming.listener import (
         QueryProgressEvent,
         QueryStartedEvent,

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 from zlib import crc32
 
-from ..redis.connection import ServerError, checked
+from ..redis.connection import Connection, ServerError, checked
 from ..redis.key_names import key_of
 from ..redis.options import OptionError
 from ..source.losses import LOG
 
 if TYPE_CHECKING:
-    from ..redis.connection import Connection
     from .options import GroupOptions
 
 _MOST_STREAMS: Final = 100

@@ -8,17 +8,15 @@ A dead letter has six header fields (``HEADER``), then the fields of the entry i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..redis.connection import ServerError, checked
+from ..redis.connection import Connection, ServerError, checked
 from ..redis.key_names import key_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..redis.connection import Connection
     from .member import Idle, Member
     from .options import GroupOptions
 

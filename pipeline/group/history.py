@@ -11,20 +11,18 @@ deliveries, or after an XGROUP SETID. Nothing is lost then, so it is only logged
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..redis import ids
-from ..redis.stream_state import fetch_states
+from ..redis.stream_state import StreamState, fetch_states
 from ..source.entry_lookup import EntryLookup
 from ..source.loss_detection import What, check_entries, describe, reconcile
 from ..source.losses import LOG, report_loss
 from ..source.positions import Position, StreamSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ..redis.stream_state import StreamState
     from .member import Member
 
 

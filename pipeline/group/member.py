@@ -6,19 +6,15 @@ them there: a caller that catches `ConnectionLost` starts again from `own` and m
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..redis import ids
-from ..redis.connection import ServerError, checked, read_facts
+from ..redis.connection import Connection, ServerError, checked, read_facts
 from ..redis.key_names import key_of
 from ..redis.sized_reads import SizedReads
 from .offset import BatchPart, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ..redis.connection import Connection
 
 _PAGE: Final = 1000
 _PIECES_AT_ONCE: Final = 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,14 +13,11 @@ from ..redis.key_names import key_of
 from ..redis.stream_state import fetch_states
 from ..source.sizes import Pace
 from .dead_letters import is_poison, move_poison
-from .offset import BatchPart, claims_of
+from .offset import BatchPart, Run, claims_of
 from .repeated_batch import trial_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from .member import Idle, Member
-    from .offset import Run
     from .options import GroupOptions
 
 _LONGEST_BETWEEN_CLAIMS: Final = 2.0

@@ -16,9 +16,10 @@ This module uses neither a server nor Spark.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..redis import ids
 from ..source.offsets import (
@@ -30,11 +31,7 @@ from ..source.offsets import (
     id_word,
     load_streams,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..source.positions import Position
+from ..source.positions import Position
 
 _MODE: Final = "group"
 

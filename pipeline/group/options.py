@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.key_slots import key_slot
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
+from ..redis.connection import Connection
 from ..redis.key_names import key_of, name_of
 from ..redis.options import FLAG, Kind, OptionError, number, option
 from ..source.options import EARLIEST, TriggerOptions
-
-if TYPE_CHECKING:
-    from ..redis.connection import Connection
 
 _PLACE: Final = "<stream>"
 

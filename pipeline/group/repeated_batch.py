@@ -18,17 +18,15 @@ recorded in the server, too.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from .dead_letters import is_poison
 from .offset import GroupOffset, Run, ids_of_steps, steps_of_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..redis.connection import Connection
     from .member import Idle, Member
 
 LeftOut = dict[str, frozenset[int]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ from ..source.entry_batches import Columns, session_zone, spark_types
 from ..source.losses import LOG, DataLossError
 from ..source.missed import MissedEntries
 from ..source.offsets import OffsetError, check_database
+from ..source.positions import Position
 from ..source.sizes import rows_worth
 from ..spark_versions import (
     ReadAllAvailable,
@@ -59,12 +61,9 @@ from .repeated_batch import (
 from .task import GROUP_COLUMNS, GroupPartition, read_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-    from ..source.positions import Position
 
 __all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -11,9 +12,10 @@ from pyspark.sql.datasource import InputPartition
 
 from ...storage.gc_pause import gc_paused
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of
 from ..redis.shards import connect
+from ..source.entry_batches import Columns
 from ..source.losses import DataLossError
 from ..source.missed import note_missed
 from ..source.row_batches import RowBatches
@@ -21,10 +23,6 @@ from ..source.sizes import Pace
 from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..redis.connection import Connection
-    from ..source.entry_batches import Columns
     from .options import GroupOptions
 
 GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "claimed": pa.bool_()}

@@ -9,28 +9,23 @@ entry to the dead-letter stream and acknowledges it.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from ..cli.argument_types import argument
 from ..group.dead_letters import DeadLetter, move_to_dead_letters
-from ..group.member import Member
+from ..group.member import Idle, Member
 from ..group.repeated_batch import leave_out_of_any
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of, printable_name
 from ..redis.shards import connect
 from ..source.options import expression
 from ..times import format_time
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from ..group.member import Idle
-    from ..redis.connection import Connection
 
 _PAGE: Final = 500
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..folders import JobError
@@ -11,9 +13,6 @@ from ..redis import ids
 from ..redis.key_names import printable_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import pyarrow as pa
 
 

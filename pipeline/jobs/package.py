@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
 # The zip leaves out the server, its commands and Lua, and the console except the style that the report shares with it.
 _ROOMS: Final = ("pipeline", "protocol", "storage", "console/style")

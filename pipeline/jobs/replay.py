@@ -7,31 +7,27 @@ the target). ``--rate`` limits entries per second; ``--speed 2`` keeps the time 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from ..cli.argument_types import argument
 from ..folders import local_folder
+from ..ledger.entries import Entry
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of, name_of, printable_name
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..times import parse_time
 from .entries import read_entries
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ..ledger.entries import Entry
-    from ..redis.connection import Connection
 
 _CHUNK: Final = 500
 _LONGEST_CHUNK_SECONDS: Final = 0.1

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,6 @@ from .parquet_batches import CHECKPOINT, Write, begun, committed, parquet_writer
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery

@@ -10,16 +10,18 @@ are merged.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...storage.streams.iteration import iter_entries
+from ...storage.streams.stream import Stream
 from ..redis import ids
 from ..redis.key_names import key_of
 from . import schema as on
-from .files.folder import read_folder
+from .files.folder import Part, read_folder
 from .files.piece import open_path
 from .records.rdb_rows import base_streams, restored_stream
 from .records.recorder import Recorder
@@ -27,11 +29,6 @@ from .records.scan import START, Walk
 from .spelling import spell_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from ...storage.streams.stream import Stream
-    from .files.folder import Part
-
     Place = tuple[int, str]  # database and name, as the ledger writes it
 
 # These commands change entries, groups and deliveries, but never which stream a key holds.

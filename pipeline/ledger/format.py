@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -17,9 +18,6 @@ from .files.piece import read_piece
 from .files.plan import PIECE_SIZE, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Self
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..redis import ids
 from ..redis.key_names import printable_name
 from ..source.offsets import VERSION, load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ..source.positions import Position
+from ..source.positions import Position
 
 
 @dataclass(frozen=True)

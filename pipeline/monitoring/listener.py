@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from .lag import QueryState, read_sources, read_whole
 from .metrics import QueryMetrics
 
 if TYPE_CHECKING:
-    import os
     from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql.streaming.listener import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -9,7 +10,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from wsgiref.simple_server import WSGIServer
 
     from .lag import QueryState

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
@@ -11,21 +12,17 @@ from ..redis import stream_state
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.column_clashes import ColumnClashes
-from ..source.positions import earlier, later, resolve
+from ..source.options import BatchOptions
+from ..source.positions import Position, earlier, later, resolve
 from ..tcp_quick_ack import QuickAck
 from .partitions import range_partitions, worth_of_entries
 from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
     from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
-
-    from ..source.options import BatchOptions
-    from ..source.positions import Position
 
 
 class RangeBatchReader(QuickAck, DataSourceReader):

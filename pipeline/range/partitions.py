@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..redis.connection import Connection
 from ..redis.replicas import written_by_shard
+from ..redis.stream_state import StreamState
 from ..source.sizes import evenly, rows_worth
 from .split import IdRange, join_steps, part_count, split_evenly
 from .task import RangePartition, StreamRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..redis.connection import Connection
-    from ..redis.stream_state import StreamState
     from ..source.options import SourceOptions
     from ..source.positions import Position
 

@@ -7,6 +7,7 @@ translated here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +19,6 @@ from ..redis.key_names import printable_name
 from ..source.entry_batches import LAST_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from pyspark.sql.datasource import Filter
 
 COLUMNS: Final = ("stream", "id", "id_key", "ts")

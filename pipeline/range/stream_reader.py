@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,13 +19,15 @@ from ..redis import ids, stream_state
 from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads
+from ..redis.stream_state import StreamState
 from ..source import offsets
 from ..source.column_clashes import ColumnClashes
-from ..source.entry_lookup import EntryLookup
+from ..source.entry_lookup import Answers, EntryLookup
 from ..source.first_batch import FirstBatch, begin_of
 from ..source.loss_detection import check_entries, describe, reconcile, untouched
 from ..source.losses import report_loss
 from ..source.missed import MissedEntries
+from ..source.options import RangeStreamOptions
 from ..source.positions import Position, resolve
 from ..source.sizes import Pace
 from ..spark_versions import (
@@ -41,15 +44,10 @@ from .split import share_rows
 from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from ..redis.stream_state import StreamState
-    from ..source.entry_lookup import Answers
-    from ..source.options import RangeStreamOptions
 
 Steps = list[tuple[int, int]]
 _ENDED_KEPT: Final = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from ...storage.gc_pause import gc_paused
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of
 from ..redis.replicas import Written, reading
 from ..redis.stream_state import fetch_states, parse_state, state_request
@@ -21,12 +22,9 @@ from ..source.row_batches import RowBatches
 from ..source.sizes import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..redis.connection import Connection
     from ..source.options import SourceOptions
 
 _ROWS_PER_BATCH: Final = 4000  # servers answer best 1000 at a time, Arrow likes more

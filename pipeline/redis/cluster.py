@@ -15,18 +15,22 @@ a command that was cut off may have been run, and has no WATCH that survives a m
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...protocol.key_slots import SLOTS, hash_tag, key_slot
-from .addresses import place_text
+from .addresses import Place, place_text
 from .connection import (
     Answer,
     Connection,
     ConnectionLost,
     RedisError,
+    Reply,
     ServerError,
     Unreachable,
+    Word,
     command_name,
     is_not_yet,
     packed,
@@ -34,11 +38,6 @@ from .connection import (
 from .key_names import key_of
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-
-    from .addresses import Place
-    from .connection import Reply, Word
     from .options import Endpoint
 
 _REDIRECTS: Final = frozenset(

@@ -11,17 +11,15 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import hiredis
 
 from ..error_tokens import LabelledError
-from .addresses import place_text
+from .addresses import Place, place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from .addresses import Place
     from .options import Endpoint
 
 Word = bytes | str | int

@@ -7,16 +7,14 @@ A dataclass of options declares its options with ``option(…)``, and nested dat
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from ..error_tokens import LabelledError
 from . import credentials
 from .addresses import Address, Deployment, Place, parse_address, place_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 
 _YES: Final = frozenset({"true", "yes", "1", "on"})
 _NO: Final = frozenset({"false", "no", "0", "off"})

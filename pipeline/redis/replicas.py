@@ -6,18 +6,16 @@ has not reached it, or has another history, would show fewer entries, or deleted
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .addresses import place_text
-from .connection import RedisError
+from .connection import Connection, RedisError
 from .shards import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .connection import Connection
     from .options import Endpoint
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .connection import Connection, RedisError, ServerError, packed, read_facts
+from .addresses import Place
+from .connection import Connection, RedisError, Reply, ServerError, packed, read_facts
 
 if TYPE_CHECKING:
-    import socket
-
-    from .addresses import Place
-    from .connection import Reply
     from .options import Endpoint
 
 _LONGEST_ANSWER_MS: Final = 3000

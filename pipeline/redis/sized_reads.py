@@ -6,14 +6,9 @@ where ``COUNT`` alone would allow a thousand of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from .connection import ServerError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .connection import Connection, Reply, Word
+from .connection import Connection, Reply, ServerError, Word
 
 _UNKNOWN = "syntax error"
 

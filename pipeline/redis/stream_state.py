@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import ids
-from .connection import ServerError, read_facts
+from .connection import Connection, ServerError, read_facts
 from .key_names import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .connection import Connection
 
 
 @dataclass(frozen=True)

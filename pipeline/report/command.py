@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...console.style import POISON_DELIVERIES
@@ -13,9 +15,6 @@ from ..ledger.files.folder import read_folder
 from ..times import parse_duration, parse_time
 
 if TYPE_CHECKING:
-    import argparse
-    from pathlib import Path
-
     from .page import Report
 
 _CONTENTS: Final = 1 << 30  # bytes of ledger that one process walks over for the fields of messages

@@ -12,19 +12,18 @@ import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from . import page, tables
 from .stories import Message, message_of, story_key
+from .tables import Bounds, Settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ..cli.progress import Progress
-    from .tables import Bounds, Settings
 
 HERE: Final = 32 << 20
 _CURVES: Final = 100_000  # rows of a curve's table that may come to the driver

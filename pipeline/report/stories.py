@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..ledger.spelling import unspell_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     Row = dict[str, Any]
 
 Message = tuple[int, str, str]  # database, stream and id, as the ledger spells them

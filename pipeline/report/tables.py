@@ -7,6 +7,7 @@ Percentiles are exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from ..ledger.spans import views
 from ..times import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame, SparkSession
 
 REPLAYED: Final = "replayed"  # what the names of the ledger's own views begin with

@@ -18,20 +18,26 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis.cluster import key_in_slot_of
-from ..redis.connection import ConnectionLost, RedisError, ServerError, in_spite_of_losses, packed
+from ..redis.connection import (
+    Answer,
+    Connection,
+    ConnectionLost,
+    RedisError,
+    ServerError,
+    in_spite_of_losses,
+    packed,
+)
 from ..redis.key_names import key_of, name_of
 from ..source.losses import DataLossError, report_loss
 from .xadd_encoding import Chunk
 from .xadd_sending import SinkError, check, check_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ..redis.connection import Answer, Connection
     from .options import SinkOptions
 
 Command = tuple[bytes | str | int, ...]

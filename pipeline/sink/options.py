@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Literal
@@ -16,8 +17,6 @@ from ..redis.options import FLAG, Endpoint, Kind, OptionError, Options, number, 
 from ..source.values import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql.types import StructType
 
 Delivery = Literal["exactly-once", "at-least-once", "idmp"]

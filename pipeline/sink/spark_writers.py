@@ -14,12 +14,14 @@ adds the new ones; the stream keeps its consumer groups and its last id.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from ..redis.options import Options
 from ..redis.shards import connect
 from ..spark_versions import DataSourceStreamArrowWriter
 from ..tcp_quick_ack import QuickAck
@@ -29,12 +31,9 @@ from .xadd_encoding import Chunk, RowEncoder
 from .xadd_sending import DIRECT_ROWS, SinkError, send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ..redis.options import Options
 
 __all__ = ["BatchWriter", "StreamWriter", "TaskRows"]
 

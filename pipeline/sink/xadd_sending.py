@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..error_tokens import LabelledError
 from ..redis import ids
-from ..redis.connection import ServerError
+from ..redis.connection import Connection, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..redis.connection import Connection
     from .options import SinkOptions
     from .xadd_encoding import Chunk
 

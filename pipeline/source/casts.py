@@ -13,15 +13,13 @@ is no integer.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONTROL: Final = "".join(map(chr, range(33)))
 BLANKS: Final = CONTROL + "\x7f"

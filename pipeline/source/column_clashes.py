@@ -6,19 +6,17 @@ entry's own time, and the field would be dropped silently.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..redis.options import OptionError
-from .entry_batches import METADATA, default_schema
+from .entry_batches import METADATA, ColumnOptions, default_schema
 from .values import decode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql.types import DataType, StructType
 
     from ..redis.stream_state import StreamState
-    from .entry_batches import ColumnOptions
 
 _MEANINGS: Final = {
     "stream": "the name of the stream",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import json
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -34,8 +35,6 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql.types import DataType, StructType
 
 _FIELDS: Final = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))

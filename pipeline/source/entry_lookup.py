@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..redis import ids
+from ..redis.connection import Connection
 from ..redis.key_names import key_of
 from .losses import LOG
 from .sizes import Pace
 
 if TYPE_CHECKING:
-    from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
 
 Answers = dict[tuple[str, int], bool]

@@ -17,19 +17,17 @@ server restarted from an older file), or it was deleted and created again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from .entry_lookup import Answers, EntryLookup, entry_words
 from .positions import ENDED, Position, StreamSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
 
 

@@ -6,12 +6,11 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from ..redis.connection import ServerError, checked
+from ..redis.connection import Connection, ServerError, checked
 from ..redis.shards import connect
 from .losses import LOG
 
 if TYPE_CHECKING:
-    from ..redis.connection import Connection
     from ..redis.options import Endpoint
 
 _KEPT_MS: Final = 86_400_000

@@ -24,15 +24,13 @@ as rows 0.6 MB. Version 2 had rows only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ..error_tokens import LabelledError
 from ..redis import ids
 from .packed_positions import pack, unpack
 from .positions import Position, StreamSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Word = str | int | None
 Row = list[Any]

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from .. import times
 from ..redis import ids
+from ..redis.connection import Connection
 from ..redis.options import (
     FLAG,
     Endpoint,
@@ -26,12 +28,6 @@ from ..redis.options import (
 )
 from ..redis.shards import scan
 from .entry_batches import ColumnOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
-    from ..redis.connection import Connection
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

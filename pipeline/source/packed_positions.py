@@ -13,17 +13,15 @@ from __future__ import annotations
 import base64
 import io
 import struct
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from ..redis import ids
 from .positions import ENDED, Position, StreamSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _NOTHING: Final = StreamSnapshot(None, None, None, None)
 _ZSTD: Final = pa.Codec(

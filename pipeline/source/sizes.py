@@ -7,17 +7,15 @@ cost a sixth of the time for reading them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..error_tokens import LabelledError
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..redis.connection import Connection
     from .options import SourceOptions
 
 BATCH_BYTES: Final = 64 << 20

@@ -11,18 +11,16 @@ Texts in the usual form are cast a whole column at once, in any mixture (see `ca
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .casts import BLANKS, DIGITS, apart, array_of, at_once, kept
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Zone = int | ZoneInfo  # seconds east of UTC, or a region
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from bisect import bisect_right
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,6 @@ from ..error_tokens import LabelledError
 from . import casts, time_casts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql.types import DataType
 
 Parsed = tuple[pa.Array, list[int]]

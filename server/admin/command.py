@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.users import flags_of
 from ...commands.spec.command import (
     FLAGS,
@@ -14,17 +16,12 @@ from ...commands.spec.command import (
     legacy_positions,
     subcommands_of,
 )
+from ...commands.spec.key_specs import KeyReference, KeySpec
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matches
 from . import specs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...commands.runtime.client import Client
-    from ...commands.spec.key_specs import KeyReference, KeySpec
 
 _INFO_FIELDS: Final = 10
 # Redis does not show these flags.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...commands.runtime.client import Client
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from . import specs
-
-if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
 
 
 @handles(specs.CONFIG_GET)

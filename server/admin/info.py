@@ -6,13 +6,15 @@ import os
 import platform
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...commands.runtime.client import watched_key_changed
+from ...commands.runtime.client import Client, watched_key_changed
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...storage import system
 from ...storage.keyspace.field_expiry import expiring_hashes
+from ..server import Server
 from . import specs
 from .keysizes import MOST_KEYS, key_sizes
 from .used_memory import (
@@ -27,12 +29,6 @@ from .used_memory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import TypeAlias
-
-    from ...commands.runtime.client import Client
-    from ..server import Server
-
     # The title of a section, and the function that yields its fields.
     Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
+from ...storage.keyspace.database import Database
 from ...storage.value_types import TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...storage.keyspace.database import Database
-    from ..server import Server
+from ..server import Server
 
 _UNITS: Final = ("", "K", "M", "G", "T", "P", "E")
 # Counting visits every key: 0.1 s for this many. With more keys, only INFO KEYSIZES itself counts them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
@@ -12,7 +13,6 @@ from ...protocol.errors import ReplyError, shown
 from . import specs
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
 
 _SAMPLES: Final = 160

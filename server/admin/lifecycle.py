@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...commands.runtime.arguments import parse_integer
+from ...commands.runtime.client import Client
 from ...commands.scripting.lua.script_kill import stop_script
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from . import specs
-
-if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
 
 _ART: Final = r"""
    _ .-.  .-.   .-.    .-.     .-.

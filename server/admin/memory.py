@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ...commands.runtime.arguments import parse_integer
+from ...commands.runtime.client import Client
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.memory import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, memory_of_key
+from ..server import Server
 from . import specs
 from .used_memory import (
     PROGRAM_BYTES,
@@ -25,12 +27,6 @@ from .used_memory import (
     return_free_memory,
     script_bytes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...commands.runtime.client import Client
-    from ..server import Server
 
 
 @handles(specs.MEMORY_USAGE)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ...commands.runtime.client import Client
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from . import specs
-
-if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
 
 _NO_MODULES: Final = b"ERR Error loading the extension. Rillet has no module interface."
 

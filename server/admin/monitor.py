@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...commands.runtime.client import Client
 from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...protocol.inline import quote
 from . import specs
-
-if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
 
 
 def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> bytes:

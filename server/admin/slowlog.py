@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.arguments import parse_integer
+from ...commands.runtime.client import Client
 from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
@@ -14,7 +15,6 @@ from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from . import specs
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
 
 

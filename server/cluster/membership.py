@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...protocol.key_slots import key_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..server import Server
     from .topology import Node, Topology
 

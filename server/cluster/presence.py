@@ -6,6 +6,7 @@ runs in the thread of each node and does the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
@@ -17,8 +18,6 @@ from .commands.migration import NOT_STABLE
 from .redirects import refusal_of_waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ..server import Server
     from .topology import Node, Shard, SlotTask, Topology
 

@@ -6,9 +6,11 @@ must be up; then come moving slots, reads from replicas, and MOVED for the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.scripting.lua.script_run import ANY_SLOT, ScriptClient
 from ...commands.spec.command import keys_of
 from ...protocol.errors import ReplyError
@@ -16,9 +18,6 @@ from ...protocol.key_slots import key_slot
 from .endpoints import address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...commands.runtime.client import Client
     from ...commands.runtime.context import CommandEntry
     from .membership import Membership
 

@@ -11,6 +11,7 @@ other nodes as failed. Otherwise it only suspects them, and the cluster is down 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -20,8 +21,6 @@ from typing import TYPE_CHECKING
 from ...protocol.key_slots import SLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from .presence import Presence
 
 

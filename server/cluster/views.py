@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from .endpoints import host, other_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .membership import Membership
     from .topology import Node, Shard
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,6 @@ from .kinds import INT_MAX, LONG_MAX, UINT_MAX, ULONG_MAX, OutputLimit, OutputLi
 from .rare_kinds import UNSIGNED, Collation, NoneOrEnough, RdbVersion, Samples, Unsigned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from .sentinel_settings import SentinelSettings
 
 _MB: Final = 1 << 20

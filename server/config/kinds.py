@@ -10,15 +10,13 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ...commands.runtime.arguments import is_host
 from ...protocol.inline import quote, word_of
 from ...protocol.regex import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Value = TypeVar("Value")
 

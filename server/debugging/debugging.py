@@ -8,20 +8,19 @@ that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import PLAIN, POSTPONED
+from ..execution.blocking import Waiter
 from ..net.connection import Connection
+from ..server import Server
 from .recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
-    from ..execution.blocking import Waiter
     from ..execution.fast_path import RunSingle
-    from ..server import Server
     from .faults import Faults
     from .snapshots import DataSnapshots
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from ...storage.value_types import TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...storage.keyspace.database import Database
-    from ...storage.keyspace.keyspace import Keyspace
-    from ...storage.value_types import Value
+from ...storage.keyspace.database import Database
+from ...storage.keyspace.keyspace import Keyspace
+from ...storage.value_types import TYPES, Value
 
 _SIZE: Final = 20
 _EMPTY: Final = bytes(_SIZE).hex().encode()

@@ -10,13 +10,13 @@ import copy
 import errno
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ...storage.files import FileOperations
+from ..server import Server
 
-    from ...storage.files import FileOperations
-    from ..server import Server
+if TYPE_CHECKING:
     from .fault import Fault
 
 

@@ -12,11 +12,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from ...commands.spec.command import keys_of
+from ...commands.spec.command import Command, keys_of
 from ...protocol.globs import matches
 
 if TYPE_CHECKING:
-    from ...commands.spec.command import Command
     from .fault_spec import FaultSpec
 
 _HITS: Final = 1000

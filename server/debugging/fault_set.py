@@ -7,18 +7,16 @@ if one of its commands fits, because they run then.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...commands.spec.command import REGISTRY
-from .fault import Fault, Hit
+from .fault import Fault, Hit, Sender, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from .fault import Sender, Sent
     from .fault_spec import FaultSpec
 
 

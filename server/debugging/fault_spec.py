@@ -23,8 +23,9 @@ Each option may be given once, in any order::
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...commands.runtime.arguments import parse_integer
 from ...commands.scripting.lua.script_kill import BUSY_SCRIPT
@@ -32,9 +33,6 @@ from ...protocol.errors import OOM, ReplyError
 from ..cluster.redirects import DOWN, TRYAGAIN
 from ..execution.checks import LOADING, NOAUTH, READONLY
 from ..persistence.rdb import MISCONF
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 ERRORS: Final = {
     b"LOADING": LOADING,

@@ -11,16 +11,20 @@ masters, the loading of files, DEBUG and control connections.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import BLOCKED, POSTPONED
-from ...commands.streams.read_options import parse_options
+from ...commands.streams.read_options import ReadOptions, parse_options
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import key_slot
 from ...storage.groups.claiming import may_claim
 from ...storage.streams.ids import parse
 from ...storage.streams.stream import Stream
+from ..execution.blocking import Waiter
 from ..execution.command_entry import IMMEDIATE
+from ..net.connection import Connection
+from ..server import Server
 from .delays import Delays
 from .disk import Disk
 from .fault import Fault, Hit, Sender, Sent
@@ -29,12 +33,6 @@ from .recorder import first_id
 from .transports import Cut, Slow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...commands.streams.read_options import ReadOptions
-    from ..execution.blocking import Waiter
-    from ..net.connection import Connection
-    from ..server import Server
     from .fault_spec import FaultSpec
 
 _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,6 @@ from ...commands.spec.command import keys_of
 from ...protocol.errors import ReplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...commands.runtime.client import Client
     from ..server import Server
 

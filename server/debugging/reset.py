@@ -6,22 +6,21 @@ A part that only keeps records is replaced by a new one. A part that others refe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...commands.connection.session import leave_modes
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import PLAIN
+from ...commands.runtime.users import User
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.loading import AofError
 from ..execution.checks import LOADING
+from ..net.connection import Connection
 from ..net.sockets_across_resets import Dormant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...commands.runtime.client import Client
-    from ...commands.runtime.users import User
-    from ..net.connection import Connection
     from ..server import Server
 
 

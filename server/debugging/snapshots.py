@@ -8,19 +8,16 @@ A snapshot holds keys with their expiries and groups, and function libraries; ti
 from __future__ import annotations
 
 from heapq import heapify
-from typing import TYPE_CHECKING
 
 from ...commands.spec.versions import FIRST_WITH_RDB
 from ...protocol.errors import ReplyError
+from ...storage.keyspace.database import Database
+from ...storage.keyspace.keyspace import Keyspace
 from ...storage.loading import AofError, RdbError
 from ...storage.value_types import TYPES
 from ..execution.checks import LOADING
 from ..persistence.rdb import rdb_pieces
-
-if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
-    from ...storage.keyspace.keyspace import Keyspace
-    from ..server import Server
+from ..server import Server
 
 
 class DataSnapshots:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from ...storage.keyspace.database import Database
 from ...storage.keyspace.field_expiry import expire_fields
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
     from ..server import Server
 
 _AT_ONCE: Final = 32

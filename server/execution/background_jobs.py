@@ -7,16 +7,15 @@ that no client waits for (``run_when_idle``) run only while there are few reques
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import POSTPONED
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
     from ..server import Server
 
     Job = Callable[[], bool]

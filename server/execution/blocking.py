@@ -16,28 +16,27 @@ server's clock, so a virtual clock moves them.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.denials import refusal
 from ...commands.runtime.state import BLOCKED
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.keyspace.database import Database
 from ...storage.streams.stream import Stream
+from ...storage.value_types import Value
 from .checks import refusal_of_write
+from .command_entry import CommandEntry
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ...commands.runtime.client import Client
     from ...commands.spec.command import Handler
-    from ...storage.keyspace.database import Database
-    from ...storage.value_types import Value
     from ..server import Server
-    from .command_entry import CommandEntry
 
 
 _TIDY_AT: Final = 64

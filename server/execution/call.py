@@ -20,18 +20,18 @@ from itertools import islice, takewhile
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.deferral import Deferred
 from ...commands.runtime.denials import refusal_in_exec
 from ...commands.runtime.state import BLOCKED, POSTPONED
 from ...commands.spec.command import keys_of
 from ...protocol.errors import ReplyError
 from ..admin.monitor import monitor_line
+from .command_entry import CommandEntry
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ...commands.spec.command import Handler
     from ..server import Server
-    from .command_entry import CommandEntry
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 

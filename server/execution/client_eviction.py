@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import CLOSING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...commands.runtime.client import Client
     from ..server import Server
 
 _LEAST: Final = 128 << 10  # bytes; with a lower limit no client could use the server

@@ -11,9 +11,11 @@ from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import BLOCKED, CAREFUL, PLAIN, POSTPONED, QUEUEING
 from ...commands.spec.command import REGISTRY, SENTINEL, batch_handler_for, handler_for, load
 from ...commands.spec.older import known_commands
+from ...commands.spec.versions import Compat
 from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
@@ -22,8 +24,6 @@ from .command_entry import IMMEDIATE, CommandEntry, not_yet_found
 from .fast_path import run_plain
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
-    from ...commands.spec.versions import Compat
     from ..server import Server
 
 _ARGUMENTS_SHOWN: Final = 128

@@ -7,24 +7,23 @@ before each command. Without a limit, none of this runs: the databases have no m
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...protocol.errors import OOM
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
+from ...storage.keyspace.database import Database
 from ...storage.keyspace.frequency import HIGHEST, Settings
 from ...storage.keyspace.sampling import next_to_expire, sample
 from ..admin.used_memory import SERVER_BYTES, buffer_bytes
+from .command_entry import CommandEntry
 from .flags import flags_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
-    from ...storage.keyspace.database import Database
     from ..server import Server
-    from .command_entry import CommandEntry
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import traceback
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
-
-if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
-    from ...storage.keyspace.database import Database
-    from ..server import Server
-    from .command_entry import CommandEntry
+from ...storage.keyspace.database import Database
+from ..server import Server
+from .command_entry import CommandEntry
 
 _ATTEMPTS: Final = 2
 

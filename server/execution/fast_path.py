@@ -12,16 +12,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import PLAIN, POSTPONED
 from ...commands.spec.command import SHORTEST_RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
     from ..server import Server
 
     RunSingle = Callable[[Server, Client, list[bytes]], bytes | None]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import POSTPONED
 from ...protocol.errors import ReplyError
+from .command_entry import CommandEntry
 from .flags import flags_of
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from ...commands.runtime.client import Client
     from ..server import Server
-    from .command_entry import CommandEntry
 
 # Commands that may add to the stream of the replicas.
 _REPLICATED = frozenset(("write", "may_replicate"))

@@ -8,13 +8,11 @@ tracks its own selected database, because sinks start at different times.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 MULTI: Final = replies.command([b"MULTI"])
 EXEC: Final = replies.command([b"EXEC"])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ...commands.runtime.client import Client
-    from .command_entry import CommandEntry
+from ...commands.runtime.client import Client
+from .command_entry import CommandEntry
 
 # The counts of each client, by attribute.
 _COUNTS: Final = {

@@ -18,20 +18,19 @@ import contextlib
 import selectors
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...commands.runtime.state import AWAITING_TURN, CLOSING
 from ...commands.scripting.lua.script_kill import BUSY_FUNCTION, BUSY_SCRIPT, stop_script
+from ..server import Server
 from .connection import Connection
 from .replies import ALWAYS, UNSCHEDULED
 from .tls_channel import SecureChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ...commands.scripting.lua.script_run import Run
-    from ..server import Server
 
     Wire = Connection | SecureChannel  # receives the bytes of a socket
 

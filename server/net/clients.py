@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import BLOCKED
 from ...commands.transactions.handlers import unwatch_all
+from .connection import Connection
+from .sockets_across_resets import Dormant
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
-    from .connection import Connection
-    from .sockets_across_resets import Dormant
 
 
 class Clients(dict[int, "Client"]):

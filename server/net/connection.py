@@ -11,13 +11,12 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from ...commands.runtime.client import FREE_OUTPUT, Client
-from ...commands.runtime.state import AWAITING_TURN, CAREFUL, CLOSING, CONGESTED, PLAIN, POSTPONED
+from ...commands.runtime.state import AWAITING_TURN, CAREFUL, CLOSING, CONGESTED, PLAIN, POSTPONED, State
 from ...protocol.requests import RequestParser
 from ..config.kinds import OutputLimit
 from .peer import address_of, keep_alive
 
 if TYPE_CHECKING:
-    from ...commands.runtime.state import State
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"

@@ -7,9 +7,12 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.state import POSTPONED
 from ...storage import system
 from ..event_loop import has_sockets
@@ -17,14 +20,10 @@ from .connection import Connection
 from .peer import address_of
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
     from ..server import Server
     from .tls_channel import SecureChannel
 
-    Wire = Connection | SecureChannel  # receives the bytes of a socket
+    Wire: TypeAlias = Connection | SecureChannel  # receives the bytes of a socket
 
 # Rounds of the event loop until an accepted client has its transport. Not a time, because any is too short on a busy machine.
 _TURNS_TO_ARRIVE: Final = 10

@@ -10,24 +10,22 @@ a timeout, or if writes are paused during the transfer, a key may exist on both 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...commands.keys.lifecycle import delete_from
+from ...commands.runtime.client import Client
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.keyspace.database import Database
 from ...storage.rdb import dump_value
+from ..execution.blocking import Waiter
 from ..execution.call import INTERNAL_ERROR
+from ..server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from typing import TypeVar
-
     from ...commands.keys.migrate import Migration
-    from ...commands.runtime.client import Client
-    from ...storage.keyspace.database import Database
-    from ..execution.blocking import Waiter
-    from ..server import Server
 
     Result = TypeVar("Result")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...storage import system
-
-if TYPE_CHECKING:
-    from ..config.config import Config
-    from ..log import Log
+from ..config.config import Config
+from ..log import Log
 
 _PAUSE: Final = 60.0  # seconds between two lines in the log
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))

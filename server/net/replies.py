@@ -19,9 +19,10 @@ from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from .connection import Connection
+
 if TYPE_CHECKING:
     from ..server import Server
-    from .connection import Connection
 
 ALWAYS: Final = 1 << 62
 _FEW: Final = 32

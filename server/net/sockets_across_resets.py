@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .connection import Connection
+from .connection import Connection
 
 
 class Dormant(asyncio.Protocol):

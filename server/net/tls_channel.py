@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-if TYPE_CHECKING:
-    from ...commands.runtime.state import State
-    from ..server import Server
-    from .connection import Connection
+from ...commands.runtime.state import State
+from ..server import Server
+from .connection import Connection
 
 _READ_AT_ONCE: Final = 1 << 18
 # A limit on records, because a record may hold a single byte and still costs a microsecond.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ..config.config import Config
+from ..config.config import Config
 
 _VERIFY: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}
 _PROTOCOLS: Final = {

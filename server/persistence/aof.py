@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,6 @@ from .rdb import LOAD_SLICE, rdb_pieces, read_file
 from .threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ...storage.aof.loader import AofLoader
     from ...storage.aof.manifest import FileInfo
     from ...storage.aof.writer import AppendOnlyFile, Options

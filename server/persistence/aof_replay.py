@@ -10,14 +10,14 @@ from ...commands.spec.command import handler_for
 from ...commands.spec.versions import NEWEST, compat_with
 from ...protocol.errors import ReplyError
 from ...storage.streams.chunk import DamagedError
+from ..execution.command_entry import CommandEntry
+from ..server import Server
 from .joined_claims import join_claims
 from .settled_claims import SettledClaims
 
 if TYPE_CHECKING:
     from ...commands.spec.command import Handler
     from ...storage.aof.loader import AofLoader
-    from ..execution.command_entry import CommandEntry
-    from ..server import Server
 
 _NEWEST: Final = compat_with(NEWEST)
 

@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...storage.files import FileOperations
 from ...storage.folder_lock import FolderInUseError
+from ...storage.keyspace.keyspace import Keyspace
 from ...storage.loading import AofError
 from .key_delays import delayed
 from .rdb import rdb_pieces
 from .threads import begin_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ...storage.aof.writer import AppendOnlyFile
-    from ...storage.files import FileOperations
-    from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import Unsaid
     from .aof import Persistence
     from .background_writer import BackgroundWriter

@@ -8,6 +8,7 @@ writes the copy in a thread.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -17,19 +18,14 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from pathlib import Path
+from typing import Final, NoReturn, TypeAlias
 
-from ...storage.files import BINARY
+from ...storage.files import BINARY, FileOperations
 from ...storage.keyspace.keyspace import Keyspace
 from ...storage.rdb import Unsaid
 from ...storage.value_types import TYPES
-
-if TYPE_CHECKING:
-    import asyncio
-    from pathlib import Path
-
-    from ...storage.files import FileOperations
-    from ..server import Server
+from ..server import Server
 
 Pieces: TypeAlias = Callable[[Keyspace], Iterator[bytes]]
 Done: TypeAlias = Callable[[str], None]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...storage.keyspace.keyspace import Keyspace
     from ..server import Server
 

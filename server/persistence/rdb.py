@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,9 +23,6 @@ from .key_delays import delay_for, delayed
 from .threads import begin_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
-
     from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import ByteSource, Unsaid

@@ -22,17 +22,14 @@ three fields a workers' file of Redis 8.10.2 takes 0.55 of the time if they read
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ...commands.runtime.client import Client
+from ...storage.groups.group import Group
 from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...commands.runtime.client import Client
-    from ...storage.groups.group import Group
 
 _FEWEST: Final = 4  # settled claims; with fewer, the walk costs more than it saves
 _SOON: Final = 16  # claims without an XACK, from which on the walk looks ahead for one

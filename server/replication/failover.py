@@ -7,11 +7,10 @@ acknowledgements, the timeout and the link to the new master as events.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .replica import Replica
     from .state import Replication
 

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import traceback
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from ...commands.runtime.client import Client
 from ...commands.runtime.state import CLOSING
@@ -22,13 +24,8 @@ from ...protocol.errors import ReplyError, wrong_arity
 from ...protocol.regex import regex
 from ..net.peer import address_of
 from .snapshot_receiver import SnapshotReceiver, load_snapshot
+from .state import Replication
 from .stream_reader import LostPlaceError, StreamError, UnitReader
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterator
-
-    from .state import Replication
 
 # The states as ROLE names them.
 CONNECT: Final = "connect"

@@ -7,14 +7,13 @@ snapshot. The stream of one round of the event loop is gathered and written once
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from .replica import DONE, LOADING, ONLINE, WAITING, Replica
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ...commands.runtime.client import Client
     from ..net.connection import Connection
     from .snapshot_sender import SnapshotSender

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable
+from typing import BinaryIO, Final
 
 from ...protocol.regex import regex
 from ...storage.loading import RdbError, RdbInfo
 from ...storage.rdb import ByteSource
 from ..persistence.rdb import load_in_steps, read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import BinaryIO
-
-    from ..server import Server
+from ..server import Server
 
 _CHUNK: Final = 1 << 18
 _MARK: Final = 40

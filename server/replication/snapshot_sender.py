@@ -12,18 +12,15 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...commands.runtime.state import CLOSING
 from ...storage.files import FileOperations
 from ..persistence.background_writer import BackgroundWriter, writer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .replica import Replica
-    from .replicas import Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 _CHUNK: Final = 1 << 18
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
@@ -23,8 +24,6 @@ from .replicas import Replicas
 from .wait import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace

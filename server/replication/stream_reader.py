@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from hiredis import HiredisError, Reader, pack_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MORE: Final = object()
 

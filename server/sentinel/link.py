@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import hiredis
@@ -11,8 +12,6 @@ import hiredis
 from ...protocol import replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .state import Instance
 
 

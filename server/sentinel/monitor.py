@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..server import Server
 from .failover import Failover
-from .state import Master, Replica, Sentinel
+from .state import Instance, Master, Replica, Sentinel
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..config.sentinel_settings import MasterSettings, SentinelSettings
-    from ..server import Server
-    from .state import Instance
 
 
 class Monitor:

@@ -5,11 +5,10 @@ Times are seconds of the event loop's clock. ``server/sentinel`` keeps this up t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..config.sentinel_settings import MasterSettings, SentinelSettings
     from .monitor import Monitor
 

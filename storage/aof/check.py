@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from ..loading import AofError, RdbError
 from ..rdb import ByteSource, is_rdb, load_rdb
 from .manifest import Manifest, leading_number
 from .scanner import LINE_LIMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _AT_ONCE: Final = 1 << 20
 _NUMBER_LINE: Final = 127  # bytes, with the line end

@@ -6,19 +6,15 @@ The caller applies the commands; this module knows only the meaning of MULTI and
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..files import BINARY, FileOperations, Log, silent
 from ..loading import AofError, RdbError
 from ..rdb import ByteSource, is_rdb, load_rdb
+from ..streams.chunk import DamagedError
 from .manifest import FileInfo, Manifest, adopt_single_file
 from .scanner import End, Transactions, scan_by_hand, scan_quickly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-
-    from ..streams.chunk import DamagedError
 
 CHUNK_SIZE = 1 << 18
 _FIX = "use ./redis-check-aof --fix <filename.manifest>"

@@ -7,18 +7,16 @@ It is `<appendfilename>.manifest` in the AOF folder, with one line per file:
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from ...protocol.inline import split_inline, word_of
 from ...protocol.regex import regex
 from ..files import BINARY, FileOperations, Log, silent
 from ..loading import AofError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LINE_LIMIT = 1024
 _LONG_LONG_MAX = 2**63 - 1

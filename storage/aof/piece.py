@@ -7,21 +7,16 @@ also after a rewrite, whose new incr file continues the one that was removed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
 
 from ..codecs.byte_source import ByteSource, is_rdb
 from ..loading import AofError, RdbError, RdbInfo
 from ..rdb import load_rdb
 from .history import generations, is_incr
-from .manifest import FileInfo, leading_number
+from .manifest import FileInfo, Manifest, leading_number
 from .scanner import LINE_LIMIT, End, scan_by_hand, scan_quickly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from .manifest import Manifest
 
 PIECE: Final = 1 << 14
 """Bytes of a piece: a few milliseconds of work where annotations are dense, else far less."""

@@ -6,14 +6,13 @@ Redis: pending entries whose message is gone, when consumers were last seen, whi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
 from ..value_types import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..keyspace.keyspace import Keyspace
 
 _PIECE: Final = 1 << 16  # approximate bytes of a piece

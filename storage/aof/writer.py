@@ -8,20 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ..files import BINARY, FileOperations, Log, silent
 from ..loading import AofError
-from .manifest import Manifest, make_folder
+from .manifest import FileInfo, Manifest, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Unpack
-
-    from .manifest import FileInfo
-
     # Chooses the history files of a folder to remove; the others are kept.
     Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
     # Returns the replication offset up to which records were appended.

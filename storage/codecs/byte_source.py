@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from ..loading import RdbError
 from .crc64 import crc64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHORT_READ: Final = "Short read or OOM loading DB. Unrecoverable error, aborting now."
 _AHEAD: Final = 1 << 16

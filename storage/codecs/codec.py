@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from .encoding import compress_string, encode_string
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from .byte_source import ByteSource
 
 V = TypeVar("V")

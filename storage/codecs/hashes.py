@@ -17,7 +17,8 @@ in a field of our own after the hash, which Redis and Valkey skip.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ..collections.hash import Hash
 from ..loading import RdbError
@@ -25,10 +26,6 @@ from . import hash_templates, listpack, ziplist
 from .byte_source import ByteSource, EmptyValueError
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 HASH_TYPES: Final = (4, 9, 13, 16, 22, 23, 24, 25, *hash_templates.TYPES)
 TIMES_FIELD: Final = b"rillet-hash-times"

@@ -8,19 +8,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ..collections.list import QUICKLIST, List
 from ..loading import RdbError
 from . import listpack, ziplist
-from .byte_source import EmptyValueError
+from .byte_source import ByteSource, EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .byte_source import ByteSource
 
 LIST_TYPES: Final = (1, 10, 14, 18)
 _PLAIN: Final = 1

@@ -7,20 +7,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
 from ..loading import RdbError
 from . import listpack
-from .byte_source import EmptyValueError
+from .byte_source import ByteSource, EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .byte_source import ByteSource
 
 SET_TYPES: Final = (2, 11, 20)
 _INTSET_HEADER: Final = 8

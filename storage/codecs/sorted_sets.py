@@ -9,23 +9,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import copysign, inf, isnan, nan
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.replies import format_double
 from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
 from ..loading import RdbError
 from . import listpack, ziplist
-from .byte_source import EmptyValueError
+from .byte_source import ByteSource, EmptyValueError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from .byte_source import ByteSource
 
 SORTED_SET_TYPES: Final = (3, 5, 12, 17)
 _FIRST_WITH_LISTPACKS: Final = 10  # version of RDB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,6 @@ from ..streams.ids import encode
 from ..streams.iteration import iter_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..groups.group import Group
     from ..streams.stream import Stream
     from .codec import Defaults

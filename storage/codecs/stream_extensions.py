@@ -7,6 +7,7 @@ pending with a consumer without a name) and the ids of idempotent producers (typ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..groups.pending import UNOWNED_MS
@@ -17,8 +18,6 @@ from .byte_source import ByteSource
 from .encoding import encode_length, encode_string, read_length, read_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..groups.group import Group
     from ..streams.stream import Stream
 

@@ -8,6 +8,7 @@ is unpacked when it is read, and written unchanged as long as none of its entrie
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import hiredis
@@ -15,23 +16,19 @@ import hiredis
 from ..listpack_sizes import integer_size
 from ..loading import RdbError
 from ..streams.bulk_append import append_many, append_packed
-from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, DamagedError, packed_form
-from ..streams.chunk_codec import PACKED_OBJECTS, columns_of, fields_form
+from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, AnyChunk, DamagedError, packed_form
+from ..streams.chunk_codec import PACKED_OBJECTS, Columns, columns_of, fields_form
 from ..streams.ids import MAX_U64, signed
 from ..streams.iteration import pieces
 from ..streams.macro_nodes import Node
+from ..streams.stream import Stream
 from . import listpack
 from .encoding import encode_length, packed_string, read_length, read_raw_string, read_string, unpack_lzf
+from .listpack import Element
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..streams.chunk import AnyChunk
-    from ..streams.chunk_codec import Columns
-    from ..streams.stream import Stream
     from .byte_source import ByteSource
     from .codec import Writing
-    from .listpack import Element
 
 BROKEN: Final = "Stream listpack integrity check failed."
 _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry

@@ -8,16 +8,19 @@ writes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator, Iterator
 from itertools import chain
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ..groups.consumer import Consumer
 from ..groups.group import Group
 from ..groups.lag import entries_read_estimate, written_entries_read
 from ..loading import RdbError
 from ..streams.idempotency import Idempotency
 from ..streams.ids import MAX_U64
 from ..streams.stream import Stream
+from .byte_source import ByteSource
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
 from .stream_extensions import (
@@ -35,11 +38,7 @@ from .stream_extensions import (
 from .stream_nodes import check_kept, encode_nodes, read_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from ..groups.consumer import Consumer
     from ..groups.pending import Rows
-    from .byte_source import ByteSource
 
     _Rows: TypeAlias = tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]
 

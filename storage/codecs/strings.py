@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from .codec import Codec, Writing
 from .encoding import read_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .byte_source import ByteSource
 
 _STRING: Final = 0

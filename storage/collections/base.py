@@ -6,14 +6,12 @@ Streams and strings are not collections: they came first, and their representati
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from ..freeing import Freeable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Self
-
     from .encoding_limits import Limits
 FEW: Final = 64
 """Collections with fewer elements are freed at once."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Self
 
 from ..freeing import Freeable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
 
 
 class Deadlines(Freeable):

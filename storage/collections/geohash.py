@@ -7,15 +7,13 @@ clients see its last digits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import acos, asin, atan2, cos, isfinite, nan, pi, sin, sqrt
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from bitarray import bitarray
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Place: TypeAlias = tuple[float, float]
 

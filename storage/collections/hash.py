@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from .base import OBJECT_BYTES, SLOT_BYTES, Collection
 from .deadlines import Deadlines
 from .scan_order import ScanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Self
-
     from .encoding_limits import Limits
 
 LISTPACK: Final = b"listpack"

@@ -15,12 +15,10 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64, b2a_base64
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import Final
 
 REGISTERS: Final = 1 << 14
 _HASH_BITS: Final = 50  # bits of the hash's 64 that follow those of the register

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..listpack_sizes import element_size
 from .base import OBJECT_BYTES, Collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from .encoding_limits import Limits
 
 LISTPACK: Final = b"listpack"

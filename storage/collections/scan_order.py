@@ -9,13 +9,11 @@ keys are added during it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import randrange
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..freeing import Freeable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _STEP: Final = 32
 _PATIENCE: Final = 10  # places examined per key that a page may have, as Redis examines buckets

@@ -8,6 +8,7 @@ set is simply listed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from random import randrange, sample
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -16,8 +17,6 @@ from .base import Collection
 from .scan_order import ScanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from .encoding_limits import Limits
 
 INTSET: Final = b"intset"

@@ -6,6 +6,7 @@ is a half-open pair of places in that list (``start``, ``stop``); counting, read
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import copysign, inf, nextafter
 from random import sample
@@ -16,8 +17,6 @@ from .base import Collection
 from .scan_order import ScanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from sortedcontainers import SortedList
 
     from .encoding_limits import Limits

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from .base import OBJECT_BYTES
 from .set import is_integer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 INTEGER: Final = b"int"
 EMBEDDED: Final = b"embstr"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ..streams.ids import MAX_ID
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator
 
     from ..streams.stream import Stream
     from .consumer import Consumer

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..streams.chunk import ids_in
+from ..streams.chunk import ChunkRun, ids_in
 from ..streams.ids import MAX_COUNT
 
 if TYPE_CHECKING:
-    from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
 
 

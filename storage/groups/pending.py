@@ -23,6 +23,7 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
@@ -33,8 +34,6 @@ from ..streams.ids import MAX_COUNT, MAX_ID, encode
 from .consumer import NEVER, Consumer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from sortedcontainers import SortedKeyList
 
     from ..streams.chunk import ChunkRun

@@ -7,6 +7,7 @@ pending. Only the ID counts: the stream need not contain such an entry.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..streams.ids import MAX_ID, encode, parse
@@ -14,8 +15,6 @@ from ..streams.iteration import ids_from, pieces_between
 from ..streams.trimming import Removed, trim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..streams.stream import Stream
     from .group import Group
 

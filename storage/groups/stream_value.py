@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,6 @@ from .group import Group
 from .lag import written_entries_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..streams.stream import Stream
 
 _number: Final = attrgetter("number")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..collections.deadlines import Deadlines
 from ..collections.scan_order import ScanOrder
-from ..value_types import TYPES
+from ..value_types import TYPES, Value
 from . import frequency
 from . import notifications as events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..value_types import Value
     from .keyspace import Keyspace
     from .metering import Meter
 

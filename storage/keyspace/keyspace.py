@@ -7,23 +7,19 @@ blocked clients.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 from weakref import WeakSet
 
 from ..collections.encoding_limits import Limits
 from ..streams.cold_chunks import ChunkCache
 from ..streams.idempotency import Idempotency
 from ..streams.stream import Stream
+from . import frequency
 from .database import Database
 from .function_libraries import Libraries
 from .lazyfree import LazyFree
-
-if TYPE_CHECKING:
-    from collections import OrderedDict
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from . import frequency
-
 
 V = TypeVar("V")
 

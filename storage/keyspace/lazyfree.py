@@ -8,13 +8,11 @@ value that was queued but is still used (RENAME moves it from one key to another
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from sys import getrefcount
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..freeing import Freeable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64

@@ -6,16 +6,14 @@ doubling, so the size of a slot is the mean of a full table and a new one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..collections.base import OBJECT_BYTES
-from ..value_types import TYPES
+from ..value_types import TYPES, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..value_types import Value
     from .database import Database
 
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`

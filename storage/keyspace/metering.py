@@ -7,18 +7,16 @@ that existed before the meter are measured a few at a time; until then each coun
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..collections.base import SLOT_BYTES
-from ..value_types import TYPES
+from ..value_types import TYPES, Value
 from . import frequency
 from .memory import EXPIRY_ENTRY, memory_of_key, memory_of_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..value_types import Value
     from .database import Database
     from .keyspace import Keyspace
 

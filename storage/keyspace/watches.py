@@ -7,12 +7,7 @@ before each queued command whether EXEC can still succeed examines only keys tou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .database import WatchedKey
-
-if TYPE_CHECKING:
-    from .database import Database
+from .database import Database, WatchedKey
 
 
 def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[WatchedKey]) -> None:

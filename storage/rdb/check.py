@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from ..codecs.byte_source import ByteSource
 from ..loading import RdbError, RdbInfo
 from .reader import load_rdb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:

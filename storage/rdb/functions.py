@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import encode_string, read_string
 from ..loading import RdbError
 from .opcodes import FUNCTION
 from .reader import checked_payload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..value_types import TYPES
+from ..codecs.codec import Defaults
+from ..value_types import TYPES, Value
 from . import dump_value, restore_value
 
 if TYPE_CHECKING:
-    from ..codecs.codec import Defaults
     from ..collections.encoding_limits import Limits
-    from ..value_types import Value
 
 
 def mended(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..codecs.byte_source import ByteSource
 from ..codecs.encoding import read_length, skip_string
 from ..loading import RdbError
-
-if TYPE_CHECKING:
-    from ..codecs.byte_source import ByteSource
 
 _MODULE_VALUE: Final = 7
 _MODULE_VALUE_OF_OLD: Final = 6  # only its module knows where it ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,16 +14,13 @@ from ..files import Log, silent
 from ..keyspace.frequency import stored
 from ..keyspace.function_libraries import LibraryError, library_head
 from ..loading import RdbError, RdbInfo
-from ..value_types import TYPES
+from ..value_types import TYPES, Value, ValueType
 from . import opcodes
 from .module_values import skip_module_data, skip_value, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ..keyspace.database import Database
     from ..keyspace.keyspace import Keyspace
-    from ..value_types import Value, ValueType
 
 # The record of each type, by its type bytes.
 BY_TYPE_BYTE: Final[dict[int, ValueType[Any]]] = {

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..codecs.codec import DEFAULTS, Defaults, Writing
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import encode_length, encode_string
-from ..value_types import TYPES
+from ..value_types import TYPES, Value, ValueType
 from .opcodes import AUX, END, EXPIRE_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from ..keyspace.keyspace import Keyspace
-    from ..value_types import Value, ValueType
     from .rillet_only_data import Unsaid
 
 VERSION: Final = 11

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .chunk import MAX_BYTES, MAX_ENTRIES
-from .chunk_codec import entry_heads, joined
-from .stream import NODE_MAX_BYTES, NODE_MAX_ENTRIES
-
-if TYPE_CHECKING:
-    from .chunk_codec import Encoded, Packed
-    from .stream import Stream
+from .chunk_codec import Encoded, Packed, entry_heads, joined
+from .stream import NODE_MAX_BYTES, NODE_MAX_ENTRIES, Stream
 
 
 def append_many(stream: Stream, ids: list[tuple[int, int]], fields: list[bytes]) -> None:

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from itertools import accumulate, compress, pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
-from .chunk_codec import NOT_WORTH_WHILE, Columns, pack
+from .chunk_codec import NOT_WORTH_WHILE, Columns, Packed, pack
 from .ids import MAX_U64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .chunk_codec import Packed
 
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.

@@ -11,12 +11,10 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from operator import add, sub
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 _LEVEL: Final = 1  # higher levels save a tenth more and take two to four times as long
 _RAW: Final = -15  # no header and no checksum: the bytes never leave the process

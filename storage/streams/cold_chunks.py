@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from .chunk import MAX_BYTES, Chunk
-from .chunk_codec import narrowed
+from .chunk_codec import Packed, narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .chunk_codec import Packed
     from .stream import Stream
 
     # Weak references to a stream and one of its chunks.

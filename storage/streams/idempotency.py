@@ -5,15 +5,13 @@ A stream has this object only after its first use or configuration.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xxhash import xxh3_128_intdigest
 
 from ..freeing import Freeable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Idempotency(Freeable):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .chunk import ids_in, opened
+from .chunk import AnyChunk, ChunkRun, ids_in, opened
 from .ids import MAX_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .chunk import AnyChunk, ChunkRun
     from .stream import Stream
 
 

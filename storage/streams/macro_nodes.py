@@ -9,6 +9,7 @@ nodes, a chunk at a time, in the order in which they were added and under the li
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import pairwise, repeat
 from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -18,15 +19,11 @@ import hiredis
 from ...protocol.canonical import LENGTHS
 from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
-from .chunk import Chunk, opened
+from .chunk import AnyChunk, Chunk, opened
 from .ids import MAX_ID, MAX_U64, signed
 from .rax_nodes import shared_bytes, tree_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .chunk import AnyChunk
-
     # For each entry: its field names, the bytes of its values in a listpack, and their plain bytes.
     _Measured: TypeAlias = tuple[Iterable[list[bytes]], list[int], list[int]]
 

@@ -6,23 +6,21 @@ IDs are integers here, ``ms << 64 | seq``; entries are returned as encoded RESP 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from itertools import accumulate, pairwise, repeat
 from operator import add, attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..freeing import Freeable
-from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, ids_in
-from .chunk_codec import pack
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, AnyChunk, Chunk, ChunkRun, copy_of, estimate, ids_in
+from .chunk_codec import Packed, pack
 from .ids import MAX_COUNT, MAX_U64
 from .macro_nodes import FAR, MacroNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from weakref import WeakSet
 
     from ..groups.group import Group
-    from .chunk import AnyChunk, ChunkRun
-    from .chunk_codec import Packed
     from .cold_chunks import ChunkCache
     from .idempotency import Idempotency
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .chunk import copy_of, ids_in, opened
+from .chunk import AnyChunk, ChunkRun, copy_of, ids_in, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .chunk import AnyChunk, ChunkRun
     from .stream import Stream
 
 

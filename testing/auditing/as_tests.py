@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import unittest
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from .bench import TIMEOUT, Plan
 from .catalogue import PROMISES
 from .messages import Messages
 from .results import BROKEN, NOT_TRIED, Result
 from .running import Audit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 def audit(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
+from ..faults import Fault
 from ..streams import order_of, pairs
 from .analysis import SCRIPTS, Analysis, Work, consumer_of, entries_in, mentions, read_of
 from .fair_time import FairTime
@@ -19,11 +22,7 @@ from .results import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
-    import contextlib
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from ...console.recorded import RecordedCommand
-    from ..faults import Fault
     from .stage import Stage
 
 TIMEOUT: Final = 80.0  # seconds; Docket looks for abandoned messages each 75

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from . import fleet, losing, outages, working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .bench import Bench
 
 

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...arguments import Parser
 from .bench import TIMEOUT, Plan
@@ -22,9 +23,6 @@ from .report import as_annotations, as_json, as_junit, summary, table
 from .results import BROKEN, CannotRunError, Result
 from .running import Audit
 from .stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _CANNOT: Final = 2
 _PRODUCER_SECONDS: Final = 60

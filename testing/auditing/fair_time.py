@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final
 
 _LOOK_SECONDS: Final = 0.1
 _LEAST: Final = 1 / 8  # of real time always counts, so that a worker that is always busy is judged, too

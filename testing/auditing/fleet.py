@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import median
@@ -13,8 +14,6 @@ from .analysis import consumer_of, mentions, read_of
 from .results import KEPT, Broken, NotTried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ...console.recorded import RecordedCommand
     from .bench import Bench
     from .workers import Worker

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 NUMBER: Final = "{n}"
 _FIRST: Final = 73_001  # numbers that are unlikely to mean anything else in a worker's commands

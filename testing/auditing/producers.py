@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .results import Broken, CannotRunError, NotTried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .bench import Bench
     from .workers import Worker
 

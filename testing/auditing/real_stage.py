@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
 
+from ...console.recorded import RecordedCommand
+from ..control import Control
 from ..process import StartError
 from ..proxy import Proxy
 from .analysis import SCRIPTS
@@ -15,10 +18,6 @@ from .results import CannotRunError, NotTried
 from .stage import REMEMBERED, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...console.recorded import RecordedCommand
-    from ..control import Control
     from .bench import Plan
 
 _WRITES: Final = ("XREADGROUP", "XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XADD", "EVAL", "EVALSHA")

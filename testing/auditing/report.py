@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # only written, never read
 
 from .results import BROKEN, KEPT, NOT_TRIED, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .bench import Plan
 
 _WIDTH: Final = 80

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -12,17 +13,13 @@ import hiredis
 
 from ..control import ControlError
 from ..recording import RecordingError
-from .bench import Bench
-from .catalogue import PROMISES
+from .bench import Bench, Plan
+from .catalogue import PROMISES, Promise
 from .real_stage import RealStage
 from .results import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 from .stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from .bench import Plan
-    from .catalogue import Promise
     from .producers import ProducerPromise
 
 # Promises whose verdicts other experiments use; on a single real server, they all run first.

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
+from ..clock import Clock
 from ..control import Control
+from ..faults import Fault
 from ..server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...console.recorded import RecordedCommand
-    from ..clock import Clock
-    from ..faults import Fault
     from ..proxy import Proxy
 
 _PACE_SECONDS: Final = 0.02

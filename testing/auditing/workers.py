@@ -12,13 +12,12 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .reaper import HAS_GROUPS, REAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from .stage import Stage
 
 _TAIL: Final = 4000  # bytes of a worker's output that are shown

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from ...commands.spec.command import REGISTRY
+from ...commands.spec.command import REGISTRY, Command
 from ...server.families import load_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...commands.spec.command import Command
 
 load_specs()
 

@@ -6,15 +6,17 @@ after they have passed, so that a fault that starts later can match replies to r
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.runtime.redaction import redacted
 from ...protocol.framing import PUSH, Framer, FramingError
 from ...protocol.key_slots import key_slot
-from ...server.debugging.fault import Sent
-from ...server.debugging.recorder import Recorded, finish
+from ...server.debugging.fault import Fault, Sent
+from ...server.debugging.recorder import Recorded, Recording, finish
 from ...server.debugging.transports import Cut, Slow
 from ...server.execution.command_entry import IMMEDIATE
 from .known import BLOCKING, MOST_HELD, command_of, may_wait
@@ -24,12 +26,7 @@ from .session import LEARNED, SUBSCRIPTIONS, Session
 from .unanswered import Unanswered, changes_replies, ends_matching, is_silent
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
-    from ...server.debugging.fault import Fault
     from ...server.debugging.fault_set import Decision
-    from ...server.debugging.recorder import Recording
     from .listener import Listener
 
 _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})

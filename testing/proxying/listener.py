@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +17,12 @@ from ...server.debugging.commands import faults as fault_words
 from ...server.debugging.commands import recording as recording_words
 from ...server.debugging.delays import Delays
 from ...server.debugging.fault_set import FaultSet
-from ...server.debugging.recorder import Recordings, first_id
+from ...server.debugging.recorder import Recorded, Recordings, first_id
 from .known import command_of
 from .link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
     from ...server.debugging.fault_spec import FaultSpec
-    from ...server.debugging.recorder import Recorded
     from .upstream import Upstream
 
 _ITS_OWN_IDS: Final = 1_000_000_000_000  # the first ID of clients that do not know the server's

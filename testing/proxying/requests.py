@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ...protocol.framing import Framer, FramingError
 from ...protocol.requests import RequestParser
 from .known import MOST_HELD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STAR: Final = b"*"[0]
 _PADDING: Final = 64  # at most this many empty words replace the missing words of a long request

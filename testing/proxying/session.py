@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import hiredis
 
 from ...server.debugging.fault import Sender
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SUBSCRIPTIONS: Final = frozenset(
     "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe".split()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname", "db"}
 

@@ -6,11 +6,10 @@ The result of a script is not converted here: ``replies.lua`` encodes it in Lua.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     MakeTable: TypeAlias = Callable[..., Any]
 
 # Redis treats a number beyond this range as a fraction, and writes only the digits that identify it.

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import ReplyError
 from ....protocol.key_slots import key_slot
+from ...runtime.client import Client
 from .conversions import format_number_7_0, number_of_errors, write_double
 from .flag_checks import check_flags, check_link
 from .interpreter import Dialect, FailedScriptError, Interpreter
-from .libraries import Functions
+from .libraries import Function, Functions
 from .redis_call import call
 from .redis_functions import redis_constants, redis_functions
-from .script_cache import Scripts
+from .script_cache import Script, Scripts
 from .script_kill import STOPPED
 from .script_run import ANY_SLOT, Run, ScriptClient
 from .shebang import ALLOW_CROSS_SLOT, ALLOW_OOM, NO_WRITES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...runtime.client import Client
     from ...runtime.context import Server
-    from .libraries import Function
-    from .script_cache import Script
 
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
 _SERVING_NANOSECONDS: Final = 1_000_000  # serving other clients takes longer than an interrupt

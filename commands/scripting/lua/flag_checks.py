@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....protocol.errors import ReplyError
+from ...runtime.client import Client
 from .shebang import ALLOW_STALE, NO_CLUSTER, NO_WRITES
-
-if TYPE_CHECKING:
-    from ...runtime.client import Client
 
 _WRITES_ON_REPLICA: Final = b"READONLY You can not run script with write flag on readonly replica."
 _WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using *_ro command."

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....protocol.errors import ReplyError
 from .conversions import write_double
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
 NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"

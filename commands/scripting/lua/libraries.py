@@ -6,20 +6,15 @@ on demand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....protocol.errors import ReplyError, shown
-from ....storage.keyspace.function_libraries import LibraryError, library_head
-from .interpreter import FailedScriptError, ScriptError
+from ....storage.keyspace.function_libraries import Libraries, LibraryError, library_head
+from .interpreter import FailedScriptError, Interpreter, ScriptError
 from .shebang import FLAGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ....storage.keyspace.function_libraries import Libraries
-    from .interpreter import Interpreter
 
 _CHUNK: Final = b"@user_function"
 _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")

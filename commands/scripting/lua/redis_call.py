@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import OOM, ReplyError
 from ...runtime.denials import refusal_in_script
+from ...spec.versions import Compat
 from .conversions import NotAWordError, format_number, format_number_7_0, to_lua, to_words
-from .interpreter import ScriptError
+from .interpreter import Interpreter, ScriptError
 
 if TYPE_CHECKING:
     from ...runtime.context import CommandEntry
-    from ...spec.versions import Compat
-    from .interpreter import Interpreter
     from .script_run import Run
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"

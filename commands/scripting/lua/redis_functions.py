@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import ReplyError
-from ...spec.command import REGISTRY
+from ...spec.command import REGISTRY, Command
+from ...spec.versions import Compat
 from .interpreter import ScriptError
 from .redis_call import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...runtime.context import Server
-    from ...spec.command import Command
-    from ...spec.versions import Compat
     from .script_run import Run
 
 _LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +12,6 @@ from ....protocol.errors import ReplyError
 from .shebang import read_script_shebang
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .interpreter import Interpreter
 
 MOST_FROM_EVAL: Final = 500

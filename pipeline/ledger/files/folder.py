@@ -7,17 +7,14 @@ yes`` of Redis), reach further back than the live ones. Later bases contain noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....storage.aof.history import Generation, generations
 from ....storage.aof.manifest import FileInfo, Manifest
 from ....storage.loading import AofError
 from ..errors import LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MANIFEST = ".manifest"
 _GZIP = b"\x1f\x8b"

@@ -11,16 +11,14 @@ it first sees it. A removed file that was not open is lost, which is an error. S
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from ..errors import LedgerError, RowsLostError
 from ..records.scan import START, Cursor, advance
 from .folder import Part, is_whole_head, read_folder
 from .piece import FilePiece
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _INLINE: Final = 1 << 20  # bytes that are given to a task rather than the name of their file
 _VERSION: Final = 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
@@ -16,15 +17,12 @@ from ..errors import LedgerError, SplitError
 from ..records.arrow_batches import batches
 from ..records.rdb_rows import base_streams, stream_rows
 from ..records.recorder import Recorder
-from ..records.scan import START, Cursor, Walk
+from ..records.scan import START, Cursor, Segment, Walk
 from ..records.sorter import Sorter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
-    from ..records.scan import Segment
 
 _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1 << 15  # rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from .follower import Follower, Place
 from .piece import FilePiece, read_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
 PIECE_SIZE: Final = 64 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +12,9 @@ import pyarrow.compute as pc
 
 from .. import schema as on
 from ..spelling import canonical_id, spell_name
-from .sorter import ACK, ADD, ADD_MAXLEN, CLAIM, MOVE
+from .sorter import ACK, ADD, ADD_MAXLEN, CLAIM, MOVE, Sorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from .sorter import Sorter
-
     Words = Sequence[bytes | None]
 
 _SCHEMA: Final = on.arrow()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ....storage.codecs.streams import STREAM_TYPES
 from ....storage.keyspace.keyspace import Keyspace
 from ....storage.loading import RdbError
-from ....storage.rdb import load_rdb
+from ....storage.rdb import ByteSource, load_rdb
 from ....storage.rdb.reader import restore_value
 from ....storage.streams.ids import encode
 from ....storage.streams.iteration import ids_from
@@ -16,9 +17,6 @@ from .. import schema as on
 from ..errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....storage.rdb import ByteSource
     from ..schema import Row
 
 _DATABASES: Final = 1 << 14  # more than any server is configured with

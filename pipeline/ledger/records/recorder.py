@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from ..errors import LedgerError
 from ..spelling import spell_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ..schema import Row
 
     Handler = Callable[[list[bytes]], None]

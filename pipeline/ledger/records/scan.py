@@ -6,17 +6,15 @@ made of them, are the same wherever a walk begins.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import hiredis
 
 from ....storage.aof.scanner import End, scan_by_hand
 from ..errors import LedgerError, SplitError
 from ..schema import BLOCK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _HASH: Final = 0x23  # '#'
 _SECONDS: Final = b"#TS:"

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable, Sequence
 from itertools import compress, starmap
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import LedgerError
 from ..schema import DELIVERED
-from .recorder import claim_event
+from .recorder import Recorder, claim_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from .recorder import Recorder
-
     Commands = list[list[bytes]]
 
 NOTHING, OTHER, ADD, CLAIM, ACK, MOVE, ADD_MAXLEN, MULTI, EXEC = range(9)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 
 from ..schema import NAMES, Span, arrow
 from .spans import Replay
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _SCHEMA: Final = arrow(spans=True)
 _BATCH: Final = 1 << 13

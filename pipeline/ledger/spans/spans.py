@@ -9,14 +9,13 @@ rows of a key, of the keys it was copied or renamed from and to, and of whole da
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..schema import Span
 from ..spelling import id_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     Row = Sequence[int | str | None]  # in the order of schema.NAMES
     Position = tuple[int, int]  # file_seq, ordinal
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from .. import views
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ....commands.runtime.client import Client
     from ..membership import Membership
     from ..topology import Node

@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....commands.runtime.arguments import parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
 from . import specs
 from .handlers import known_node, place_of
-
-if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
 
 _LARGEST_PORT: Final = 0xFFFF
 

@@ -7,6 +7,7 @@ done there.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from . import specs
 from .handlers import known_node, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ....commands.runtime.client import Client
     from ..membership import Membership
     from ..topology import Node

@@ -10,21 +10,17 @@ Like SCAN, it replies after a bounded part of the file, so that other clients ar
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import takewhile
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ....commands.runtime.client import Client
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ....storage.aof.piece import Position, begins_with_data, read_piece
+from ....storage.aof.piece import Position, Record, begins_with_data, read_piece
 from ....storage.loading import AofError
 from ....storage.streams.ids import InvalidID, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ....commands.runtime.client import Client
-    from ....storage.aof.piece import Record
 
 _NO_FILE: Final = b"ERR DEBUG AOF-HISTORY needs appendonly yes: there is no append-only file"
 _CURSOR: Final = re.compile(rb"(\d{1,18}):(\d{1,18}):(\d{1,9}):(\d{1,19})")

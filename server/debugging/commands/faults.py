@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import parse_integer
 from ....commands.spec.usage import help_reply
+from ....commands.spec.versions import Compat
 from ....protocol import replies
 from ....protocol.errors import ReplyError
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
-    from ....commands.spec.versions import Compat
     from ....protocol.replies import Plain
     from ..fault import Fault
     from ..fault_set import FaultSet

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import INT64_MAX, parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
@@ -20,10 +22,6 @@ from . import specs
 from .recording import control, parse_last, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ....commands.runtime.client import Client
-
     Subcommand = Callable[[Client, list[bytes]], bytes]
 
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"

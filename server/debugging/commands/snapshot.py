@@ -12,13 +12,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ....commands.runtime.client import Client
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-
-if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
 
 USAGE: Final = b"ERR Use DEBUG SNAPSHOT TAKE, RESTORE, DROP or DUMP name, LOAD name rdb, or LIST"
 

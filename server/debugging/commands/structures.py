@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection as Sized
 from sys import getsizeof
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....commands.keys.object import encoding
 from ....commands.runtime.arguments import parse_integer
+from ....commands.runtime.client import Client
 from ....protocol import replies
 from ....protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ....storage.collections.base import Collection
@@ -16,12 +18,7 @@ from ....storage.collections.list import QUICKLIST, List
 from ....storage.collections.set import HASHTABLE, LISTPACK, Set
 from ....storage.collections.sorted_set import SortedSet
 from ....storage.collections.string import INTEGER
-
-if TYPE_CHECKING:
-    from collections.abc import Collection as Sized
-
-    from ....commands.runtime.client import Client
-    from ....storage.value_types import Value
+from ....storage.value_types import Value
 
 _SMALLEST_TABLE: Final = 4
 _FIRST_BRIEF: Final = "7.4"  # from this version on, the distribution is shown only on request

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
 from . import specs
-
-if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
-
 
 _SAVING: Final = b"ERR Background save already in progress"
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....commands.runtime.arguments import Arguments, is_host, parse_integer, parse_timeout
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
 from ....protocol.inline import split_inline
+from ..replica import Replica
 from . import specs
-
-if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
-    from ..replica import Replica
 
 _NO_WAIT: Final = (
     b"ERR %b cannot be used with replica instances. Please also note that %bwrites to replicas are just local and are "

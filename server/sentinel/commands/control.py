@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....commands.runtime.arguments import parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError, shown
@@ -13,9 +14,6 @@ from ...config.sentinel_settings import is_address
 from . import specs
 from .queries import named_master
 from .shared import state_of
-
-if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
 
 _LEVELS: Final = (b"debug", b"verbose", b"notice", b"warning", b"nothing")
 _SCRIPTS: Final = (b"notification-script", b"client-reconfig-script")

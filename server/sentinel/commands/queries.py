@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....commands.runtime.arguments import parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....commands.spec.usage import help_of
 from ....protocol import replies
@@ -13,9 +15,6 @@ from . import specs
 from .shared import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....commands.runtime.client import Client
     from ..state import Instance, Master, Replica, Sentinel
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ....commands.pubsub import specs as pubsub
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError
 from ...admin import specs as admin
 from ...admin.info import SECTIONS, info_text
 from ...replication.commands import specs as replication
+from ...server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....commands.runtime.client import Client
-    from ...server import Server
     from ..state import Sentinel
 
 

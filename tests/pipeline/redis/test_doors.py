@@ -13,14 +13,12 @@ NO_SERVERS = {"tcp_quick_ack.py"}
 
 
 def at_run_time(tree):
-    """All parts of a module but for what is imported for types only."""
-    types = {
-        part
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for each in node.body
-        for part in ast.walk(each)
-    }
+    """All parts of a module but for types: annotations, and the arguments of what is generic."""
+    types = set()
+    for node in ast.walk(tree):
+        of_types = [getattr(node, name, None) for name in ("annotation", "returns")]
+        of_types += [node.slice] if isinstance(node, ast.Subscript) else []
+        types |= {part for each in of_types if each is not None for part in ast.walk(each)}
     return [node for node in ast.walk(tree) if node not in types]
 
 
@@ -28,10 +26,12 @@ def opened_by(source):
     """What in a module can open a connection of its own."""
     for node in at_run_time(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
-            yield from OURS & {each.name for each in node.names}
             yield from {"socket"} & {node.module}
+            yield from OURS & {each.name for each in node.names if each.asname}
         elif isinstance(node, ast.Import):
             yield from {"socket"} & {each.name for each in node.names}
+        elif isinstance(node, ast.Name):
+            yield from OURS & {node.id}
         elif isinstance(node, ast.Attribute) and (node.attr in OURS or DOOR.search(ast.unparse(node))):
             yield ast.unparse(node)
 
@@ -47,11 +47,12 @@ def test_nothing_outside_the_room_opens_a_connection_of_its_own():
 
 def test_what_opens_a_connection_is_seen():
     for source in (
-        "from ..redis.connection import Connection",
+        "from ..redis.connection import Connection\nConnection(endpoint)",
+        "from ..redis.connection import Connection\npartial(Connection, endpoint)",
         "import socket",
         "from ..redis import cluster\ncluster.ClusterConnection(endpoint)",
         "connect(endpoint.at(place))",
         "connection._node(place)",
     ):
         assert list(opened_by(source))
-    assert not list(opened_by("if TYPE_CHECKING:\n    from ..redis.connection import Connection"))
+    assert not list(opened_by("from ..redis.connection import Connection\ndef read(at: Connection): ..."))
