@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Redis treats a number beyond this range as a fraction, and writes only the digits that identify it.
 _INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)
+# With 17 digits at most every version writes them alike.
+_SHORT: Final = range(1 - 10**17, 10**17)
 _BULK, _INTEGER, _STATUS, _ARRAY, _ERROR = b"$:+*-"
 _NULL, _BOOLEAN, _DOUBLE, _MAP, _SET, _PUSH, _BIG, _VERBATIM = b"_#,%~>(="
 
@@ -34,7 +36,7 @@ def to_words(values: Sequence[object], write: Callable[[float], bytes] | None = 
 
 def _written(value: object, write: Callable[[float], bytes]) -> bytes:
     if type(value) is int:
-        return b"%d" % value if value in _INTEGERS else write(float(value))
+        return b"%d" % value if value in _SHORT else write(float(value))
     if type(value) is float:
         return write(value)
     raise NotAWordError
@@ -46,9 +48,7 @@ def write_double(value: float) -> bytes:
 
 
 def format_number_7_0(value: float) -> bytes:
-    """Like ``format_number``, but with 17 digits, as up to 7.0."""
-    if math.isfinite(value) and value == int(value) and int(value) in _INTEGERS:
-        return b"%d" % int(value)
+    """Like ``format_number``, but with 17 digits, as up to 7.0: integers, too."""
     return b"%b%b" % (b"-" if math.isnan(value) and math.copysign(1, value) < 0 else b"", b"%.17g" % value)
 
 
