@@ -147,20 +147,17 @@ def test_every_action_shows_its_command_and_runs_it(console, opened):
     run_shown(page, "1 orders billing Carol Dave 100")
     assert {one["name"] for one in client.xinfo_consumers("orders", "billing")} == {b"Alice", b"Bob", b"Dave"}
 
-    page.goto("/group?key=orders&group=billing")
-    page.get_by_role("link", name="Delete Bob").click()
-    run_shown(page, "XGROUP DELCONSUMER orders billing Bob")
-    page.goto("/group?key=orders&group=billing")
-    page.get_by_role("link", name="Add a consumer").click()
-    page.get_by_label("Name").fill("Erin")
-    run_shown(page, "XGROUP CREATECONSUMER orders billing Erin")
-    page.goto("/group?key=orders&group=billing")
-    page.get_by_role("link", name="Set the ID").click()
-    page.get_by_label("ID", exact=True).fill("2-0")
-    run_shown(page, "XGROUP SETID orders billing 2-0")
-    page.goto("/group?key=orders&group=billing")
-    page.get_by_role("link", name="Destroy").click()
-    run_shown(page, "XGROUP DESTROY orders billing")
+    for link, label, typed, shown in (
+        ("Delete Bob", "", "", "XGROUP DELCONSUMER orders billing Bob"),
+        ("Add a consumer", "Name", "Erin", "XGROUP CREATECONSUMER orders billing Erin"),
+        ("Set the ID", "ID", "2-0", "XGROUP SETID orders billing 2-0"),
+        ("Destroy", "", "", "XGROUP DESTROY orders billing"),
+    ):
+        page.goto("/group?key=orders&group=billing")
+        page.get_by_role("link", name=link).click()
+        if label:
+            page.get_by_label(label, exact=True).fill(typed)
+        run_shown(page, shown)
     page.get_by_role("link", name="To the stream").click()
     page.get_by_role("link", name="Create a group").click()
     page.get_by_label("Group").fill("new group")

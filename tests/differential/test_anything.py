@@ -177,11 +177,6 @@ def test_a_long_run_shrinks_what_differs_and_sums_up(monkeypatch, capsys):
     assert "rillet-7.0 beside redis810: 180 commands" in printed
 
 
-def test_a_long_run_without_differences_says_so(capsys):
-    assert long_run.main(["--commands", "240", "--as", "rillet"]) == 0
-    assert "rillet beside redis810: 240 commands" in capsys.readouterr().out
-
-
 def test_a_difference_that_does_not_come_again_is_counted_too(monkeypatch, capsys):
     once = [Difference("reply", "1", "2")]
     monkeypatch.setattr(Comparison, "first_difference", lambda *_: once.pop() if once else None)

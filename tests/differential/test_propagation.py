@@ -152,45 +152,33 @@ def test_a_line_moves_and_appends_what_it_does_on_the_real_server(name, mine, re
     assert not wrong, "\n".join(wrong)
 
 
+def appended_by(one: Logged, keys: str, *commands: str) -> list[bytes]:
+    """What commands append, in any order, that find these keys past their time."""
+    with one.server.wire() as wire:
+        wire.call("FLUSHALL")
+        for key in keys:
+            wire.call("SET", key, "v", "PX", "1")
+        wire.call("DEBUG", "SLEEP", "0.02")
+        one.tail.take()
+        for line in commands:
+            wire.call(*line.split())
+        return sorted(one.effects(Masks()))
+
+
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
-@pytest.mark.parametrize("words", [("SCAN", "0", "COUNT", "100"), ("RANDOMKEY",)])
-def test_keys_that_had_expired_are_deleted_one_by_one_by_what_looks_at_any_key(logged, words, mine, real):
-    appended = []
-    for kind in (mine, real):
-        with logged(kind).server.wire() as wire:
-            wire.call("FLUSHALL")
-            for key in ("a", "b", "c"):
-                wire.call("SET", key, "v", "PX", "1")
-            wire.call("DEBUG", "SLEEP", "0.02")
-            logged(kind).tail.take()
-            wire.call(*words)
-            alone = sorted(logged(kind).effects(Masks()))
-            for key in ("a", "b", "c"):
-                wire.call("SET", key, "v", "PX", "1")
-            wire.call("DEBUG", "SLEEP", "0.02")
-            logged(kind).tail.take()
-            wire.call("MULTI")
-            wire.call(*words)
-            wire.call("EXEC")
-            appended.append((alone, sorted(logged(kind).effects(Masks()))))
-    assert appended[0] == appended[1]
-    assert appended[0][0] == [b"DEL a", b"DEL b", b"DEL c"]
+@pytest.mark.parametrize("line", ["SCAN 0 COUNT 100", "RANDOMKEY"])
+def test_keys_that_had_expired_are_deleted_one_by_one_by_what_looks_at_any_key(logged, line, mine, real):
+    for commands in ([line], ["MULTI", line, "EXEC"]):
+        appended, wanted = (appended_by(logged(kind), "abc", *commands) for kind in (mine, real))
+        assert appended == wanted
+        assert [each for each in appended if each.startswith(b"DEL")] == [b"DEL a", b"DEL b", b"DEL c"]
 
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
 @pytest.mark.parametrize("options", ["TYPE list", "TYPE nosuch", "MATCH a", "MATCH a TYPE list", "MATCH x"])
 def test_scan_deletes_expired_keys_that_it_does_not_return(logged, options, mine, real):
-    appended = []
-    for kind in (mine, real):
-        with logged(kind).server.wire() as wire:
-            wire.call("FLUSHALL")
-            for key in ("a", "b"):
-                wire.call("SET", key, "v", "PX", "1")
-            wire.call("DEBUG", "SLEEP", "0.02")
-            logged(kind).tail.take()
-            wire.call("SCAN", "0", *options.split())
-            appended.append(sorted(logged(kind).effects(Masks())))
-    assert appended[0] == appended[1]
+    appended, wanted = (appended_by(logged(kind), "ab", f"SCAN 0 {options}") for kind in (mine, real))
+    assert appended == wanted
 
 
 def test_a_rewritten_file_holds_what_a_real_server_writes(logged):

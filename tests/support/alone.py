@@ -72,6 +72,12 @@ class Turns(list[tuple[Callable[..., object], tuple[object, ...]]]):
         return bool(calls)
 
 
+def connect(server: Server) -> Connection:
+    connection = Connection(server, unix_socket=True)
+    connection.connection_made(Wire())  # type: ignore[arg-type]
+    return connection
+
+
 class Alone:
     """A server without sockets and files, at a standing clock; recorded, or also with a fault that never hits."""
 
@@ -85,7 +91,7 @@ class Alone:
         server.loop = self.turns = Turns()  # type: ignore[assignment]
         self.propagated: list[bytes] = []
         server.propagation.connect(self.propagated.append)
-        self.clients = [self._connect() for _ in range(4)]
+        self.clients = [connect(server) for _ in range(4)]
         if careful:
             server.needs_all_checks, server.run_single = True, None
         if recorded:
@@ -95,11 +101,6 @@ class Alone:
                 parse_fault([b"COMMAND", b"GET", b"EVERY", b"1000000", b"CLOSE", b"after"])
             )
         server.turns.slice = NEVER  # a busy machine makes no difference
-
-    def _connect(self) -> Connection:
-        connection = Connection(self.server, unix_socket=True)
-        connection.connection_made(Wire())  # type: ignore[arg-type]
-        return connection
 
     def send(self, who: int, data: bytes) -> None:
         """Give a client's bytes to the server, and let it do all that is to be done."""

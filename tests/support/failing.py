@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hiredis import Reader
-from support.alone import NOW, Turns, Wire
+from support.alone import NOW, Turns, connect
 from support.invariants import check_invariants
 
 from rillet.commands.runtime.client import Client
@@ -65,7 +65,7 @@ class Trial:
         self.propagated: list[bytes] = []
         self.server.loop = self.turns = Turns()  # type: ignore[assignment]
         self.server.propagation.connect(self.propagated.append)
-        self.clients = [self._connect()]
+        self.clients = [connect(self.server)]
         self.other = _server(self.clock)
         self.other_client = Client(self.other)
         self.other_client.trusted = self.other_client.replays = self.other_client.authenticated = True
@@ -85,17 +85,12 @@ class Trial:
         """Whether the server gave itself up."""
         return self.server.exit_status != 0
 
-    def _connect(self) -> Connection:
-        connection = Connection(self.server, unix_socket=True)
-        connection.connection_made(Wire())  # type: ignore[arg-type]
-        return connection
-
     def client(self, who: int) -> Connection:
         """One of the clients; connected at its first use, and again when it was closed."""
         while len(self.clients) <= who:
-            self.clients.append(self._connect())
+            self.clients.append(connect(self.server))
         if self.clients[who].state is State.CLOSING:
-            self.clients[who] = self._connect()
+            self.clients[who] = connect(self.server)
         return self.clients[who]
 
     def send(
@@ -180,7 +175,7 @@ class Trial:
         for database in self.server.keyspace.databases:
             database.awaited.clear()
         self.server.propagation.forget()
-        self.clients = [self._connect()]
+        self.clients = [connect(self.server)]
         self.turns.clear()
         self.server.replies = Replies(self.server)  # its turn is cleared
         self.propagated.clear()

@@ -19,7 +19,7 @@ from rillet.commands.acl.log import AclLog
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.commands.runtime.users import Users
-from rillet.commands.spec.command import REGISTRY, handler_for
+from rillet.commands.spec.command import REGISTRY, Command, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.server.clock import Clock
@@ -215,16 +215,19 @@ def make_client(resp: int = 2, server: Any = None) -> Client:
     return client
 
 
+def find(argv: Sequence[bytes]) -> Command:
+    """The record of a command, or of its subcommand."""
+    entry = REGISTRY[argv[0].lower().decode()]
+    return entry if entry.is_served else REGISTRY[f"{entry.name}|{argv[1].lower().decode()}"]
+
+
 def run(client: Client, *words: bytes | str | int) -> bytes | None:
     """Run one command as the dispatcher would: look it up, check the arity, encode errors.
 
     None means that the client would block now (or is not answered).
     """
     argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    name = argv[0].lower().decode()
-    entry = REGISTRY[name]
-    if not entry.is_served:
-        entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
+    entry = find(argv)
     try:
         if not entry.accepts(len(argv)):
             raise wrong_arity(entry.name)

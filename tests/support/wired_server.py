@@ -11,12 +11,12 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from support.fake_server import FakeServer, run
+from support.fake_server import FakeServer, find, run
 
 from rillet.commands.connection.tracking import TrackingTable
 from rillet.commands.pubsub.registry import PubSub
 from rillet.commands.runtime.client import Client
-from rillet.commands.spec.command import REGISTRY, Command
+from rillet.commands.spec.command import Command
 from rillet.protocol.replies import QUEUED
 
 NEVER_QUEUED = {b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"}
@@ -66,7 +66,7 @@ class WiredServer(FakeServer):
     """What the handlers of connections, tracking, publish/subscribe and transactions see of a server."""
 
     def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
-        super().__init__(now, tracking_table_max_keys=1_000_000, **config)
+        super().__init__(now, **config)
         self.version = "8.0.0"
         self.role = "master"
         self.mode = "standalone"
@@ -115,11 +115,7 @@ def talk(client: Recorder, *words: bytes | str | int) -> bytes:
     server: Any = client.server
     server.current_client = client
     if client.transaction is not None and argv[0].upper() not in NEVER_QUEUED:
-        name = argv[0].lower().decode()
-        entry = REGISTRY[name]
-        if not entry.is_served:
-            entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
-        client.transaction.commands.append((entry, argv))
+        client.transaction.commands.append((find(argv), argv))
         client.transaction.size += sum(map(len, argv))
         reply: bytes | None = QUEUED
     else:
