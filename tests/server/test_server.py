@@ -135,14 +135,6 @@ def test_an_orderly_end(launch, tmp_path, end):
         again.wait()
 
 
-def test_a_shutdown_that_makes_no_sense_is_refused(launch):
-    process = launch("--port", 0).ready()
-    with process.wire() as wire:
-        assert wire.call("SHUTDOWN", "ABORT").value == b"ERR No shutdown in progress."
-        assert wire.call("SHUTDOWN", "NOSAVE", "SAVE").value == b"ERR syntax error"
-        assert wire.call("PING").value == b"PONG"
-
-
 SLOW_DISK = """
 import sys, time
 from rillet.storage import files
@@ -306,12 +298,6 @@ def test_an_error_in_a_config_file_names_its_line(launch, tmp_path):
     assert "Traceback" not in process.output
 
 
-def test_a_configuration_may_come_on_standard_input(launch):
-    process = launch("-", stdin="port 0\nmaxclients 77\n").ready()
-    with process.wire() as wire:
-        assert wire.call("CONFIG", "GET", "maxclients").plain() == [b"maxclients", b"77"]
-
-
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
@@ -349,9 +335,3 @@ def test_a_version_that_is_unknown_is_an_error(tmp_path):
     done = run_rillet("--version", "--compat-version", "6.2", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "must be one of the following: 7.0" in done.stderr
-
-
-def test_a_password_that_is_set_is_asked_for(launch):
-    process = launch("--port", 0, "--requirepass", "x").ready()
-    with process.wire() as wire:
-        assert wire.call("PING").value == b"NOAUTH Authentication required."

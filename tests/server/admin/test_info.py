@@ -25,31 +25,6 @@ def test_only_the_requested_sections_are_returned(server):
         assert next(iter(sections(wire, "clients", "default"))) == "Server"
 
 
-def test_it_is_text_in_resp3(server):
-    with server.wire(3) as wire:
-        reply = wire.call("INFO", "server")
-    assert reply.kind == "="
-    assert reply.value.startswith(b"txt:# Server\r\nredis_version:8.10.2\r\n")
-
-
-def test_command_statistics_are_counted(server):
-    with server.wire() as wire:
-        wire.call("CONFIG", "RESETSTAT")
-        for _ in range(3):
-            wire.call("XADD", "info:s", "*", "a", "b")
-        wire.call("XADD", "info:s", "0-1", "a", "b")
-        wire.call("XADD", "info:s")
-        wire.call("XGROUP", "CREATE", "info:s", "g", "0")
-        wire.call("XREADGROUP", "GROUP", "nothing", "c", "STREAMS", "info:s", ">")
-        facts = sections(wire, "all")
-    xadd = dict(pair.split("=") for pair in facts["Commandstats"]["cmdstat_xadd"].split(","))
-    assert (xadd["calls"], xadd["rejected_calls"], xadd["failed_calls"]) == ("4", "1", "1")
-    assert facts["Commandstats"]["cmdstat_xgroup|create"].startswith("calls=1,usec=")
-    assert facts["Errorstats"] == {"errorstat_ERR": "count=2", "errorstat_NOGROUP": "count=1"}
-    assert facts["Stats"]["total_error_replies"] == "3"
-    assert facts["Latencystats"]["latency_percentiles_usec_xadd"].startswith("p50=")
-
-
 def test_the_keyspace_is_reported_per_database(server):
     with server.wire() as wire:
         wire.call("FLUSHALL")
@@ -72,17 +47,6 @@ def test_the_listener_is_reported_with_its_addresses(server):
     assert facts["listener0"] == f"name=tcp,bind=127.0.0.1,port={server.port}"
     assert facts["tcp_port"] == str(server.port)
     assert int(facts["process_id"]) == server.pid
-
-
-def test_the_aof_is_reported_when_it_is_on():
-    with start_server("rillet", "--appendonly", "yes") as server, server.wire() as wire:
-        before = sections(wire, "persistence")["Persistence"]
-        wire.call("SET", "k", "v")
-        after = sections(wire, "persistence")["Persistence"]
-    assert before["aof_enabled"] == after["aof_enabled"] == "1"
-    assert int(after["aof_current_size"]) > int(before["aof_current_size"])
-    assert after["rdb_changes_since_last_save"] == "1"
-    assert after["loading"] == "0"
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis810", "rillet-7.0", "redis7"])

@@ -31,18 +31,6 @@ def test_info_has_the_sections_of_redis_in_their_order(running, mine, real, name
     assert list(sections(running(mine), *names)) == theirs
 
 
-@each_pair
-@pytest.mark.parametrize(
-    "section", "server clients memory persistence threads stats replication cpu cluster".split()
-)
-def test_a_section_has_the_fields_of_redis_in_their_order(running, mine, real, section):
-    ours, theirs = (
-        [line.partition(":")[0] for lines in sections(running(kind), section).values() for line in lines]
-        for kind in (mine, real)
-    )
-    assert [name for name in ours if name != "rillet_version"] == theirs
-
-
 def test_key_sizes_are_counted_as_redis_does(running):
     for kind in ("rillet", "redis810"):
         with running(kind).wire() as wire:

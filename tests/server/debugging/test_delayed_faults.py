@@ -9,23 +9,6 @@ from support.wire import encode_command
 # Blocked commands
 
 
-@pytest.mark.parametrize(
-    ("what", "part"),
-    [({"close": "after"}, 0), ({"close": "midway"}, 12), ({"reply_bytes": 5}, 5)],
-)
-def test_a_blocked_command_is_hit_when_its_reply_is_due(server, wire, other, what, part):
-    with server.fault(command="BLPOP", **what) as fault, server.recording() as seen:
-        server.block(wire, "BLPOP", "list", 0)
-        assert wire.pending(0.02) == b""
-        other.call("LPUSH", "list", "x")
-        reply = b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
-        assert wire.rest() == reply[: part and (len(reply) // 2 if part == 12 else part)]
-        assert fault.count == 1
-        assert seen[0].reply == ["list", "x"]
-        assert seen[0].fault == fault.id
-    assert other.call("LLEN", "list").plain() == 0
-
-
 def test_a_blocked_command_becomes_silent(server, wire, other):
     with server.fault(command="BLPOP", silence=True):
         server.block(wire, "BLPOP", "list", 0)
@@ -40,14 +23,6 @@ def test_the_end_of_a_fault_spares_a_command_that_is_still_blocked(server, wire,
         server.block(wire, "BLPOP", "list", 0)
     other.call("LPUSH", "list", "x")
     assert wire.read().plain() == [b"list", b"x"]
-
-
-def test_a_wait_that_times_out_is_hit_as_well(server, wire):
-    server.clock.freeze()
-    with server.fault(command="BLPOP", close="after"):
-        server.block(wire, "BLPOP", "list", 1)
-        server.clock.advance(seconds=2)
-        assert wire.rest() == b""
 
 
 # Delays

@@ -11,7 +11,7 @@ from support.live import LiveServer, eventually
 from support.ports import free_port
 from support.thorough import examples
 from support.tls import TlsWire, make_certificates
-from support.wire import ConnectionClosedError, encode_command, parse
+from support.wire import ConnectionClosedError, encode_command
 
 from rillet.protocol.key_slots import key_slot
 from rillet.protocol.replies import command
@@ -445,7 +445,3 @@ def test_what_ran_is_on_the_disk_when_the_client_sees_the_end(always, close):
                 assert server.aof()[-1] == [b"SET", b"a", b"%d" % number]
             if number == 20:
                 break
-
-
-def test_the_wire_parses_what_is_left_of_a_reply():
-    assert parse(b"$5\r\nhel") is None

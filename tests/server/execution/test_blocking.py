@@ -2,12 +2,9 @@
 
 import socket
 import struct
-import threading
 
 import pytest
-import redis
 from support.alone import Alone
-from support.live import eventually
 
 from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
@@ -148,21 +145,6 @@ def test_deadlines_of_served_readers_do_not_pile_up(server, wire):
     assert len(server.inside.blocking._deadlines) < 100
 
 
-# CLIENT UNBLOCK
-
-
-def test_a_blocked_command_is_counted_once_when_it_ends(server, wire, blocked):
-    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "s", "5-0")
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert server.info("blocked_clients") == "1"
-    with pytest.raises(StopIteration):
-        server.info("cmdstat_xread")
-    wire.call("XADD", "s", "6-1", "f", "v")
-    reader.read()
-    assert server.info("cmdstat_xread").startswith("calls=1,")
-    assert server.info("blocked_clients") == "0"
-
-
 # Connections that go away
 
 
@@ -202,74 +184,6 @@ def test_the_end_of_a_connection_and_an_entry_in_one_turn_of_the_loop(server, wi
     server.run_inside(turn)
     wire.call("XADD", "s", "1-1", "f", "v")
     assert wire.call("XPENDING", "s", "g").plain()[0] == 0
-
-
-# Races
-
-
-def test_of_two_consumers_that_claim_the_same_idle_message_exactly_one_gets_it(server):
-    rounds = 60
-    admin = server.client()
-    admin.xgroup_create("s", "g", "$", mkstream=True)
-    barrier = threading.Barrier(2, timeout=30)
-    won: dict[str, list[bytes]] = {"a": [], "b": []}
-
-    def consumer(name):
-        client = server.client()
-        for number in range(1, rounds + 1):
-            message = f"{number}-1"
-            if barrier.wait() == 0:
-                client.xadd("s", {"f": "v"}, id=message)
-                client.xreadgroup("g", "dead", {"s": ">"})
-                # Idle for a minute: who claims makes it fresh, and so the other finds it too young.
-                client.xclaim("s", "g", "dead", 0, [message], idle=60_000)
-            barrier.wait()
-            won[name] += [entry[0] for entry in client.xclaim("s", "g", name, 30_000, [message])]
-        client.close()
-
-    threads = [threading.Thread(target=consumer, args=(name,)) for name in won]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(won["a"] + won["b"]) == sorted(f"{number}-1".encode() for number in range(1, rounds + 1))
-    admin.close()
-
-
-def test_many_blocked_consumers_share_the_entries_without_loss_or_double(server):
-    total, names = 200, ("a", "b", "c", "d")
-    admin = server.client()
-    admin.xgroup_create("s", "g", "$", mkstream=True)
-    got: dict[str, list[bytes]] = {name: [] for name in names}
-
-    def consume(name):
-        client = server.client(socket_timeout=None)
-        while True:
-            reply = client.xreadgroup("g", name, {"s": ">"}, count=3, block=0)
-            some = [
-                entry
-                for _, entries in (reply.items() if isinstance(reply, dict) else reply)
-                for entry in entries
-            ]
-            got[name] += [message for message, fields in some if b"stop" not in fields]
-            client.xack("s", "g", *[message for message, _ in some])
-            if any(b"stop" in fields for _, fields in some):
-                client.close()
-                return
-
-    threads = [threading.Thread(target=consume, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    sent = [admin.xadd("s", {"n": number}) for number in range(total)]
-    eventually(lambda: sum(map(len, got.values())) == total)
-    while any(thread.is_alive() for thread in threads):
-        admin.xadd("s", {"stop": ""})
-        for thread in threads:
-            thread.join(0.01)
-    assert sorted(message for some in got.values() for message in some) == sorted(sent)
-    assert admin.xpending("s", "g")["pending"] == 0
-    admin.close()
-    assert isinstance(admin, redis.Redis)
 
 
 # A reader that is passed over

@@ -34,14 +34,6 @@ def test_debug_is_refused_before_authentication_is_asked_for():
         assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
 
 
-def test_rejected_and_failed_calls_are_counted_apart(server, wire):
-    wire.call("SET", "k", "v")
-    error(wire, "XLEN", "k")
-    error(wire, "XLEN")
-    assert server.info("cmdstat_xlen").endswith("rejected_calls=1,failed_calls=1")
-    assert server.info("errorstat_WRONGTYPE") == "count=1"
-
-
 # Transactions
 
 
@@ -59,46 +51,6 @@ def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatc
     assert [wire.read().value for _ in range(3)] == [b"QUEUED"] * 3
     assert looked_at == []
     assert len(wire.call("EXEC").plain()) == 6
-
-
-def test_too_much_queued_for_exec_drops_the_connection():
-    with LiveServer(client_query_buffer_limit=1024 * 1024) as server, server.wire() as wire:
-        wire.call("MULTI")
-        for _ in range(3):
-            wire.send("SET", "k", "x" * 400_000)
-        wire.send("EXEC")
-        assert b"*" not in wire.read().encode() + wire.read().encode()
-        assert wire.is_closed_by_server()
-        with server.wire() as other:
-            assert other.call("EXISTS", "k").plain() == 0
-
-
-# A disk that refuses
-
-
-def test_writes_are_refused_while_the_aof_cannot_be_written(server, wire):
-    wire.call("SET", "k", "v")
-    files = server.inside.persistence.aof._files
-    good = files.write
-
-    def no_space(fd, data):
-        raise OSError(28, "No space left on device")
-
-    server.run_inside(lambda: setattr(files, "write", no_space))
-    try:
-        assert wire.call("SET", "k", "w").value == b"OK"  # everysec: answered before the disk said no
-        expected = b"MISCONF Errors writing to the AOF file: No space left on device"
-        for refused in (["SET", "k", "x"], ["PING"], ["XADD", "s", "*", "a", "b"]):
-            assert error(wire, *refused) == expected
-        assert wire.call("GET", "k").value == b"w"
-        assert server.info("aof_last_write_status") == "err"
-        wire.call("MULTI")
-        assert error(wire, "SET", "k", "x") == expected
-        assert error(wire, "EXEC") == ABORTED
-    finally:
-        server.run_inside(lambda: setattr(files, "write", good))
-    eventually(lambda: wire.call("SET", "k", "y").value == b"OK")
-    assert [b"SET", b"k", b"w"] in server.aof()
 
 
 # CLIENT PAUSE

@@ -3,7 +3,6 @@
 import pytest
 from support.live import LiveServer, eventually
 from support.servers import start_server
-from support.wire import ConnectionClosedError
 
 from rillet.server.config.config import Config
 from rillet.server.execution.eviction import _patience
@@ -437,41 +436,6 @@ def test_redis_reads_the_idle_time_and_the_frequency_from_the_file(tmp_path):
             theirs.wire() as wire,
         ):
             assert wire.call("OBJECT", word, "r").plain() in {76, 77, 78, 79}
-
-
-# Clients
-
-
-def test_the_largest_client_is_evicted_first_and_others_stay(server):
-    with server.wire() as small, server.wire() as large, server.wire() as spared:
-        spared.call("CLIENT", "NO-EVICT", "ON")
-        for wire, count in ((small, 1), (large, 3), (spared, 4)):
-            wire.call("MULTI")
-            for _ in range(count):
-                wire.call("SET", "k", b"x" * 1_000_000)
-        with server.wire() as wire:
-            wire.call("CONFIG", "SET", "maxmemory-clients", 6_000_000)  # the one that is spared counts
-            eventually(lambda: info(wire)["evicted_clients"] == "1")
-            assert int(info(wire)["mem_clients_normal"]) > 4_000_000
-        assert len(small.call("EXEC").plain()) == 1
-        assert len(spared.call("EXEC").plain()) == 4
-        with pytest.raises(ConnectionClosedError):
-            large.call("EXEC")
-
-
-def test_a_request_that_is_not_complete_counts(server, wire):
-    wire.call("CONFIG", "SET", "maxmemory-clients", 1_000_000)
-    with server.wire() as sender:
-        sender.send_raw(b"*2\r\n$4\r\nECHO\r\n$3000000\r\n" + b"x" * 2_000_000)
-        eventually(lambda: info(wire)["evicted_clients"] == "1")
-
-
-def test_a_percentage_is_one_of_maxmemory(server, wire):
-    look = server.inside.client_eviction
-    wire.call("CONFIG", "SET", "maxmemory-clients", "5%")
-    assert look.limit == 0
-    wire.call("CONFIG", "SET", "maxmemory", "100mb")
-    assert look.limit == 5 << 20
 
 
 def test_a_client_that_touches_nothing_may_choose_the_policy(server, wire):

@@ -224,18 +224,3 @@ def test_a_key_that_expires_is_deleted_in_the_file(server, wire):
     # Each key is a unit of its own, so no MULTI.
     eventually(lambda: len(server.aof()) == before + 2)
     assert sorted(server.aof()[before:]) == words("DEL a\nDEL b")
-
-
-def test_timestamps_mark_each_new_second():
-    with LiveServer(appendonly=True, aof_timestamp_enabled=True) as server, server.wire() as wire:
-        server.clock.freeze(1_700_000_000_500)
-        wire.call("SET", "a", "1")
-        wire.call("SET", "b", "1")
-        server.clock.advance(seconds=1)
-        wire.call("SET", "c", "1")
-        data = (server.folder / "appendonlydir" / "appendonly.aof.1.incr.aof").read_bytes()
-        assert [line for line in data.split(b"\r\n") if line.startswith(b"#")] == [
-            b"#TS:1700000000",
-            b"#TS:1700000001",
-        ]
-        assert data.startswith(b"#TS:1700000000\r\n*2\r\n$6\r\nSELECT\r\n")

@@ -115,17 +115,6 @@ def test_commands_connections_and_bytes_are_counted(server, wire):
     assert int(server.info("total_net_input_bytes")) >= before["total_net_input_bytes"] + 60
 
 
-def test_a_client_that_is_turned_away_counts_as_rejected_alone(server, wire):
-    wire.call("CONFIG", "SET", "maxclients", 1)
-    wire.call("CONFIG", "RESETSTAT")
-    with server.wire() as other:
-        assert other.read().value == b"ERR max number of clients reached"
-    text = wire.call("INFO", "stats").plain()
-    assert b"total_connections_received:0\r\n" in text
-    assert b"rejected_connections:1\r\n" in text
-    assert b"total_net_output_bytes:5\r\n" in text
-
-
 def test_commandstats_report_calls_and_times(server, wire):
     for _ in range(3):
         wire.call("XLEN", "s")
@@ -144,13 +133,3 @@ def test_clients_that_left_are_counted_and_those_that_stay_count_from_a_reset_on
     assert before < 1000
     assert 10_000 < int(server.info("total_net_input_bytes")) < 11_000
     assert 10_000 < int(server.info("total_net_output_bytes")) < 25_000  # INFO's replies, too
-
-
-def test_resetstat_forgets(server, wire):
-    wire.call("XLEN", "s")
-    wire.call("FOO")
-    assert wire.call("CONFIG", "RESETSTAT").value == b"OK"
-    assert server.info("total_error_replies") == "0"
-    for field in ("cmdstat_xlen", "errorstat_ERR"):
-        with pytest.raises(StopIteration):
-            server.info(field)

@@ -5,7 +5,7 @@ import threading
 import pytest
 from support.live import Gate, LiveServer, eventually, words
 from support.ports import free_port
-from support.servers import ServerProcess, require_binary, start_server
+from support.servers import ServerProcess, require_binary
 from support.wire import ConnectionClosedError, Wire
 
 from rillet.storage.aof.loader import AofLoader
@@ -57,18 +57,6 @@ def test_a_restart_keeps_everything(policy, timestamps):
             server.restart()
             with server.wire() as wire:
                 assert digest(wire) == before
-
-
-def test_a_process_that_is_killed_loses_nothing_that_it_confirmed(tmp_path):
-    server = start_server("rillet", "--appendonly", "yes", "--enable-debug-command", "yes", folder=tmp_path)
-    with server.wire() as wire:
-        fill(wire)
-        before = digest(wire)
-    server._process.kill()
-    server.restart()
-    with server.wire() as wire:
-        assert digest(wire) == before
-    server.stop()
 
 
 def test_debug_loadaof_replays_the_file(server, wire):

@@ -56,13 +56,15 @@ def test_recovery_needs_no_client(number, operation):
 
 def test_a_transaction_with_a_write_is_refused_whole(number):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
-        wire.call("MULTI")
-        wire.call("SET", "k", "v")
+        wire.do("MULTI; SET k v")
         server.break_disk("write", number)
         with server.wire() as other:
             other.call("SET", "x", "y")
             refusal = MISCONF.format(os.strerror(number)).encode()
             eventually(lambda: other.call("PING").value == refusal)
+            other.call("MULTI")
+            assert other.call("SET", "k", "x").value == refusal
+            assert other.call("EXEC").value == b"EXECABORT Transaction discarded because of previous errors."
         assert wire.call("EXEC").value == b"EXECABORT Transaction discarded because of: " + refusal
         assert wire.call("GET", "k").is_null
 

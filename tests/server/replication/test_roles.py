@@ -219,13 +219,6 @@ def test_a_master_with_a_password_is_followed(started, kind):
     assert call(replica, "GET", "k") == b"v"
 
 
-def test_the_directive_replicaof_is_followed_at_start(started):
-    master = started("redis7")
-    call(master, "SET", "k", "v")
-    replica = started("rillet", "--replicaof", "127.0.0.1", master.port)
-    until(lambda: call(replica, "GET", "k") == b"v")
-
-
 @REPLICAS
 def test_wait_counts_real_replicas(started, kind):
     master = started("rillet", "--appendonly", "yes")
