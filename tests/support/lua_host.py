@@ -8,7 +8,6 @@ from rillet.commands.scripting.lua.interpreter import FailedScriptError, Interpr
 class Host:
     def __init__(self, **keywords):
         self.end_with = None
-        self.wanted = None
         self.lua = Interpreter(
             {b"call": self.call, b"log": lambda *_: None, b"boom": self.boom},
             {b"LOG_DEBUG": 0}, lambda: self.end_with, lambda: 2, **keywords,
@@ -31,7 +30,11 @@ class Host:
             self.end_with = None
 
 
-def error_of(host, code):
+def failure_of(host, code):
     with pytest.raises(FailedScriptError) as caught:
         host.run(code)
-    return caught.value.text
+    return caught.value
+
+
+def error_of(host, code):
+    return failure_of(host, code).text

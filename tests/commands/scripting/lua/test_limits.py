@@ -314,7 +314,7 @@ def test_a_source_is_no_longer_than_what_the_counters_of_the_lexer_hold(host):
 
 
 @pytest.mark.parametrize(
-    "name", ["newproxy", "getfenv", "setfenv", "debug", "package", "require", "io", "python", "print"]
+    "name", "newproxy getfenv setfenv debug package require io python print dofile loadfile".split()
 )
 def test_no_global_of_lua_or_lupa_is_left(host, name):
     for scope in (host, Host(register=lambda *_: None)):

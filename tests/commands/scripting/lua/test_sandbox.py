@@ -165,6 +165,13 @@ def test_an_exception_in_the_look_ends_the_script(host):
 @pytest.mark.parametrize(
     "code",
     [
+        "while true do end",
+        "while true do pcall(LOOP) end",
+        "local f f = function() pcall(f) while true do end end while true do f() end",
+        "local co = coroutine.wrap(function() while true do pcall(LOOP) end end) co()",
+        "while true do xpcall(LOOP, LOOP) end",
+        "while true do table.sort({3, 1, 2}, function(a, b) return a < b end) end",
+        "while true do pcall(error) coroutine.wrap(LOOP)() end",
         "local co = coroutine.create(LOOP) coroutine.resume(co) n = redis.call('after')",
         "pcall(coroutine.wrap(LOOP)) redis.call('after')",
         "coroutine.resume(coroutine.create(function() coroutine.resume(coroutine.create(LOOP)) A() end)) A()",
