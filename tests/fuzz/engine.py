@@ -44,31 +44,13 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CORPUS: Final = Path(__file__).parent / "corpus"
 # Of each fuzzer: its part of the seconds of a long run, and its number of inputs in `make test`, which take about as long.
 SHARES: Final = {
-    "requests": 2.0,
-    "restore": 3.5,
-    "rdb": 2.0,
-    "aof": 2.0,
-    "manifest": 1.0,
-    "lua_arguments": 2.5,
-    "lua_kills": 2.0,
-    "acl": 3.0,
-    "commands": 4.0,
-    "replicas": 2.0,
-    "masters": 2.0,
-}
+    "requests": 2.0, "restore": 3.5, "rdb": 2.0, "aof": 2.0, "manifest": 1.0, "lua_arguments": 2.5,
+    "lua_kills": 2.0, "acl": 3.0, "commands": 4.0, "replicas": 2.0, "masters": 2.0,
+}  # fmt: skip
 INPUTS: Final = {
-    "requests": 700,
-    "restore": 1200,
-    "rdb": 700,
-    "aof": 900,
-    "manifest": 700,
-    "lua_arguments": 100,
-    "lua_kills": 60,
-    "acl": 150,
-    "commands": 90,
-    "replicas": 60,
-    "masters": 60,
-}
+    "requests": 700, "restore": 1200, "rdb": 700, "aof": 900, "manifest": 700, "lua_arguments": 100,
+    "lua_kills": 60, "acl": 150, "commands": 90, "replicas": 60, "masters": 60,
+}  # fmt: skip
 # Generous: these end what would never end, they measure nothing.
 HANG_SECONDS: Final = 120
 _SHRINKING_SECONDS: Final = 20.0

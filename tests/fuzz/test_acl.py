@@ -170,17 +170,12 @@ def rules(chance: Random, *, depth: int = 0) -> list[bytes]:
             found.append(
                 chance.choice(
                     (
-                        b"allcommands",
-                        b"nocommands",
-                        b"allkeys",
-                        b"resetkeys",
-                        b"allchannels",
-                        b"resetchannels",
+                        b"allcommands", b"nocommands", b"allkeys", b"resetkeys", b"allchannels", b"resetchannels",
                     )
                     if depth or chance.random() < 0.7
                     else (b"clearselectors", b"nopass", b"sanitize-payload", b"nosuch")
                 )
-            )
+            )  # fmt: skip
     if chance.random() < 0.5:
         found.insert(0, chance.choice((b"+@all", b"allkeys", b"+@read", b"+@write", b"~s*")))
     return found

@@ -20,13 +20,8 @@ FLIPS = int(os.environ.get("RILLET_FLIPS", "25"))
 LIBRARY = "#!lua name=mine\nredis.register_function('mine', function(keys, args) return args[1] end)"
 # What a start logs of a file that it refuses: its place or what is wrong.
 REFUSALS = (
-    "Fatal error loading the DB",
-    "AOF",
-    "append only file",
-    "append-only",
-    "manifest",
-    "Bad file format",
-)
+    "Fatal error loading the DB", "AOF", "append only file", "append-only", "manifest", "Bad file format",
+)  # fmt: skip
 
 
 def fill(call, name: str) -> None:

@@ -24,16 +24,9 @@ ENDS = (b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r", b"\rx", b"", b"\r\r\n", b"\0\r\
 LINES = (
     *(b"PING", b'ECHO "a b"', b"ECHO 'a\\' b'", b'ECHO "a"b', b"ECHO 'a", b'SET "\\x00\\n" ""', b"  \t "),
     *(
-        b"\v\fA\vB",
-        b"POST / HTTP/1.1",
-        b"Host: a",
-        b"GET / HTTP/1.1",
-        b"$4",
-        b"+OK",
-        b"a " * 12,
-        b"ECHO a\0b",
+        b"\v\fA\vB", b"POST / HTTP/1.1", b"Host: a", b"GET / HTTP/1.1", b"$4", b"+OK", b"a " * 12, b"ECHO a\0b",
     ),
-)
+)  # fmt: skip
 
 
 class StrictParser(RequestParser):

@@ -8,17 +8,10 @@ from rillet.protocol.key_slots import hash_tag, key_slot
 @pytest.mark.parametrize(
     ("key", "tag"),
     [
-        (b"key", b"key"),
-        (b"a{tag}b", b"tag"),
-        (b"{}tag", b"{}tag"),
-        (b"{tag", b"{tag"),
-        (b"tag}{", b"tag}{"),
-        (b"}{tag}", b"tag"),
-        (b"a{{b}}", b"{b"),
-        (b"{a}{b}", b"a"),
-        (b"", b""),
+        (b"key", b"key"), (b"a{tag}b", b"tag"), (b"{}tag", b"{}tag"), (b"{tag", b"{tag"), (b"tag}{", b"tag}{"),
+        (b"}{tag}", b"tag"), (b"a{{b}}", b"{b"), (b"{a}{b}", b"a"), (b"", b""),
     ],
-)
+)  # fmt: skip
 def test_the_first_tag_that_is_not_empty_decides(key, tag):
     assert hash_tag(key) == tag
     assert key_slot(key) == key_slot(tag) or tag == key

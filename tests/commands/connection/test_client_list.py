@@ -62,16 +62,9 @@ def test_a_line_shows_the_state_of_the_client(server):
     assert {
         name: shown[name] for name in ("id", "addr", "laddr", "fd", "name", "age", "idle", "flags", "db")
     } == {
-        "id": "1",
-        "addr": "1.2.3.4:5",
-        "laddr": "6.7.8.9:10",
-        "fd": "7",
-        "name": "me",
-        "age": "2",
-        "idle": "1",
-        "flags": "t",
-        "db": "2",
-    }
+        "id": "1", "addr": "1.2.3.4:5", "laddr": "6.7.8.9:10", "fd": "7", "name": "me", "age": "2", "idle": "1",
+        "flags": "t", "db": "2",
+    }  # fmt: skip
     assert [shown[name] for name in ("multi", "watch", "cmd", "user", "redir", "resp", "lib-name", "lib-ver")] == [
         "-1", "2", "client|info", "default", "1", "2", "lib", "1.0"
     ]  # fmt: skip
@@ -127,22 +120,13 @@ def test_kill_by_address(server):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("ID", 2), [2]),
-        (("ID", 1), []),
-        (("ID", 99), []),
-        (("ADDR", "a:3"), [3]),
-        (("LADDR", "here:1"), [2, 3, 4]),
-        (("LADDR", "here:1", "ADDR", "a:3"), [3]),
-        (("TYPE", "pubsub"), [4]),
-        (("TYPE", "normal"), [2, 3]),
-        (("TYPE", "replica"), []),
-        (("USER", "default"), [2, 3, 4]),
-        (("MAXAGE", 10), [2, 3]),
-        (("MAXAGE", 11), []),
-        (("SKIPME", "yes"), [2, 3, 4]),
+        (("ID", 2), [2]), (("ID", 1), []), (("ID", 99), []), (("ADDR", "a:3"), [3]),
+        (("LADDR", "here:1"), [2, 3, 4]), (("LADDR", "here:1", "ADDR", "a:3"), [3]), (("TYPE", "pubsub"), [4]),
+        (("TYPE", "normal"), [2, 3]), (("TYPE", "replica"), []), (("USER", "default"), [2, 3, 4]),
+        (("MAXAGE", 10), [2, 3]), (("MAXAGE", 11), []), (("SKIPME", "yes"), [2, 3, 4]),
         (("maxage", 10, "id", 3), [3]),
     ],
-)
+)  # fmt: skip
 def test_kill_by_filters(server, words, expected):
     clients = [server.connect() for _ in range(3)]
     server.advance(10_999)

@@ -13,22 +13,10 @@ from rillet.storage.streams.ids import MAX_ID, MAX_U64
 STEPS = st.sampled_from([(0, 1), (1, 0), (7, 3), (0, 0), (-1, 0)])
 ODD_WORDS = st.sampled_from(
     [
-        b"5",
-        b"1-2-3",
-        b"-",
-        b"01-1",
-        b"1-01",
-        b"+1-1",
-        b"1-1 ",
-        b"9" * 25 + b"-1",
-        b"*",
-        b"1-",
-        b"-1",
-        b"0-9",
-        b"9\n-9",
-        b"1-0\n2-0",
+        b"5", b"1-2-3", b"-", b"01-1", b"1-01", b"+1-1", b"1-1 ", b"9" * 25 + b"-1", b"*", b"1-", b"-1", b"0-9",
+        b"9\n-9", b"1-0\n2-0",
     ]
-)
+)  # fmt: skip
 VALUES = st.sampled_from([b"", b"v", b"100%", b"\r\n", b"x" * 1030, b"x" * 5000])
 
 
@@ -113,20 +101,10 @@ def test_a_run_goes_on_where_names_change_and_ends_where_an_entry_is_large(odd):
 @pytest.mark.parametrize(
     "last",
     [
-        [b"39"],
-        [b"39-"],
-        [b"-39"],
-        [b"39-0-0"],
-        [b"039-0"],
-        [b"39-00"],
-        [b"39-01"],
-        [b"38-0"],
-        [b"+39-0"],
-        [b"39-0\n40-0"],
-        [b"39", b"40-41-0"],
-        [b"9" * 20 + b"-0"],
+        [b"39"], [b"39-"], [b"-39"], [b"39-0-0"], [b"039-0"], [b"39-00"], [b"39-01"], [b"38-0"], [b"+39-0"],
+        [b"39-0\n40-0"], [b"39", b"40-41-0"], [b"9" * 20 + b"-0"],
     ],
-)
+)  # fmt: skip
 def test_a_run_ends_before_an_id_that_is_refused_or_not_canonical(last):
     ids = [*[b"%d-0" % number for number in range(1, 39)], *last]
     assert _ascending(ids, 0) == (list(range(1, 39)), [0] * 38)

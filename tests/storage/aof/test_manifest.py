@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.protocol.inline import split_inline, word_of
-from rillet.storage.aof.manifest import (
-    AofError,
-    FileInfo,
-    Manifest,
-    adopt_single_file,
-    leading_number,
-)
+from rillet.storage.aof.manifest import AofError, FileInfo, Manifest, adopt_single_file, leading_number
 from rillet.storage.files import FileOperations
 
 BASE = b"file appendonly.aof.1.base.aof seq 1 type b\n"

@@ -49,14 +49,10 @@ def test_a_file_is_read_to_its_end_and_later_what_was_added(tmp_path):
 def test_each_command_has_the_database_and_the_time_before_it(tmp_path):
     data = b"".join(
         [
-            encode(b"SET", b"a", b"1"),
-            encode(b"SELECT", b"3"),
-            b"#TS:1700000000\r\n",
-            encode(b"SET", b"b", b"1"),
-            b"#TS:1700000001\r\n#MS:1700000001250\r\n",
-            encode(b"SET", b"c", b"1"),
+            encode(b"SET", b"a", b"1"), encode(b"SELECT", b"3"), b"#TS:1700000000\r\n", encode(b"SET", b"b", b"1"),
+            b"#TS:1700000001\r\n#MS:1700000001250\r\n", encode(b"SET", b"c", b"1"),
         ]
-    )
+    )  # fmt: skip
     found, at = read(tmp_path, files(tmp_path, data, encode(b"SET", b"d", b"1")))
     assert [(one.database, one.time) for one in found if one.words[0] == b"SET"] == [
         (0, 0), (3, 1_700_000_000_000), (3, 1_700_000_001_250), (3, 1_700_000_001_250),

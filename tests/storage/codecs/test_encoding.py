@@ -43,19 +43,11 @@ def test_what_is_no_length_is_refused(first):
 @pytest.mark.parametrize(
     ("text", "encoded"),
     [
-        (b"", b"\x00"),
-        (b"ab", b"\x02ab"),
-        (b"7", b"\xc0\x07"),
-        (b"-128", b"\xc0\x80"),
-        (b"128", b"\xc1\x80\x00"),
-        (b"-32769", b"\xc2\xff\x7f\xff\xff"),
-        (b"2147483647", b"\xc2\xff\xff\xff\x7f"),
-        (b"2147483648", b"\x0a2147483648"),
-        (b"007", b"\x03007"),
-        (b"-0", b"\x02-0"),
-        (b"7\n", b"\x027\n"),
+        (b"", b"\x00"), (b"ab", b"\x02ab"), (b"7", b"\xc0\x07"), (b"-128", b"\xc0\x80"), (b"128", b"\xc1\x80\x00"),
+        (b"-32769", b"\xc2\xff\x7f\xff\xff"), (b"2147483647", b"\xc2\xff\xff\xff\x7f"),
+        (b"2147483648", b"\x0a2147483648"), (b"007", b"\x03007"), (b"-0", b"\x02-0"), (b"7\n", b"\x027\n"),
     ],
-)
+)  # fmt: skip
 def test_what_looks_like_a_small_integer_becomes_one(text, encoded):
     assert encode_string(text) == encoded
     assert read_string(ByteSource.of(encoded)) == text

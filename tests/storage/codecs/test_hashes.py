@@ -115,18 +115,11 @@ def test_only_a_payload_with_times_says_that_it_is_newer():
         (9, encode_string(b"\x01\x01a\x01\x00b\xff\xff")),
     ],
     ids=[
-        "no fields",
-        "a field twice",
-        "no value",
-        "an empty listpack",
-        "a field twice in a listpack",
-        "a time that is no number",
-        "a time before time began",
-        "a time after all time",
-        "a zipmap cut off",
+        "no fields", "a field twice", "no value", "an empty listpack", "a field twice in a listpack",
+        "a time that is no number", "a time before time began", "a time after all time", "a zipmap cut off",
         "a zipmap that goes on",
     ],
-)
+)  # fmt: skip
 def test_a_damaged_hash_is_refused(value_type, body):
     with pytest.raises(RdbError):
         restore_value(payload(value_type, body))

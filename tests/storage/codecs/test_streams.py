@@ -78,14 +78,7 @@ def state(stream, *, counters=True, active_times=True):
             for name, each in group.consumers.items()
         )
         unowned = given_back(group)
-        found += [
-            name,
-            group.last_id,
-            group.entries_read if counters else None,
-            pending,
-            consumers,
-            unowned,
-        ]
+        found += [name, group.last_id, group.entries_read if counters else None, pending, consumers, unowned]
     return found
 
 

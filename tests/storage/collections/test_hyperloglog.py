@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.servers import start_server
 
-from rillet.storage.collections.hyperloglog import (
-    REGISTERS,
-    HyperLogLog,
-    estimate,
-    highest,
-    registers_of,
-)
+from rillet.storage.collections.hyperloglog import REGISTERS, HyperLogLog, estimate, highest, registers_of
 
 ELEMENTS = st.lists(st.binary(max_size=20), max_size=30)
 

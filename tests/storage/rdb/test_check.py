@@ -59,17 +59,10 @@ def damaged(file, how):
 @pytest.mark.parametrize(
     "how",
     [
-        "whole",
-        "empty",
-        "cut",
-        "without checksum",
-        "wrong checksum",
-        "one bit",
-        "no rdb",
-        "too new",
+        "whole", "empty", "cut", "without checksum", "wrong checksum", "one bit", "no rdb", "too new",
         "garbage behind",
     ],
-)
+)  # fmt: skip
 def test_the_verdict_is_that_of_redis(file, tmp_path, how):
     path = tmp_path / "dump.rdb"
     path.write_bytes(damaged(file, how))

@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.streams.chunk_codec import (
-    Columns,
-    narrowed,
-    pack,
-)
+from rillet.storage.streams.chunk_codec import Columns, narrowed, pack
 from rillet.storage.streams.ids import MAX_U64
 
 U64 = st.integers(0, MAX_U64)
@@ -63,22 +59,12 @@ def test_lengths_above_64_kib_come_out():
 @pytest.mark.parametrize(
     ("seqs", "kind"),
     [
-        ([0, 0, 0], "B"),
-        ([255, 255], "B"),
-        ([256, 256], "H"),
-        ([254, 255], "B"),
-        ([254, 256], "H"),
-        ([3, 7, 255], "B"),
-        ([0, 300, 301, 2], "H"),
-        ([65_535, 0], "H"),
-        ([65_535, 65_536], "I"),
-        ([65_536, 0], "I"),
-        ([0, 5, (1 << 32) - 1], "I"),
-        ([0, 1 << 32, 5], "Q"),
-        ([0, 1 << 32], "Q"),
+        ([0, 0, 0], "B"), ([255, 255], "B"), ([256, 256], "H"), ([254, 255], "B"), ([254, 256], "H"),
+        ([3, 7, 255], "B"), ([0, 300, 301, 2], "H"), ([65_535, 0], "H"), ([65_535, 65_536], "I"),
+        ([65_536, 0], "I"), ([0, 5, (1 << 32) - 1], "I"), ([0, 1 << 32, 5], "Q"), ([0, 1 << 32], "Q"),
         ([MAX_U64], "Q"),
     ],
-)
+)  # fmt: skip
 def test_sequences_come_out_in_as_few_bytes_as_they_need(seqs, kind):
     columns = columns_of([(at, seq, b"x", 14) for at, seq in enumerate(seqs)])
     for seq in (pack(columns).columns().seq, narrowed(columns.seq)):

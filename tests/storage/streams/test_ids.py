@@ -2,13 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.streams.ids import (
-    MAX_ID,
-    MAX_U64,
-    InvalidID,
-    encode,
-    parse,
-)
+from rillet.storage.streams.ids import MAX_ID, MAX_U64, InvalidID, encode, parse
 
 
 @given(st.integers(0, MAX_ID))
@@ -45,28 +39,10 @@ def test_ids_order_by_milliseconds_and_then_by_sequence(one, other):
 @pytest.mark.parametrize(
     "word",
     [
-        b"",
-        b"-",
-        b"+",
-        b"$",
-        b"*",
-        b">",
-        b"1-",
-        b"-1",
-        b"1-2-3",
-        b"a",
-        b"1-a",
-        b"1 ",
-        b"1_0",
-        b"0x10",
-        b"++5",
-        b"18446744073709551616",
-        b"1-18446744073709551616",
-        b"1--5",
-        b"1--9223372036854775808",
-        b"0" * 128,
+        b"", b"-", b"+", b"$", b"*", b">", b"1-", b"-1", b"1-2-3", b"a", b"1-a", b"1 ", b"1_0", b"0x10", b"++5",
+        b"18446744073709551616", b"1-18446744073709551616", b"1--5", b"1--9223372036854775808", b"0" * 128,
     ],
-)
+)  # fmt: skip
 def test_what_is_no_number_is_no_id(word):
     with pytest.raises(InvalidID):
         parse(word)

@@ -193,10 +193,7 @@ def test_nothing_of_a_script_runs_after_its_end(code):
     host = Host()
     called = []
     host.lua = Interpreter(
-        {b"call": called.append},
-        {},
-        lambda: b"ERR ended" if host.end_with else None,
-        lambda: 2,
+        {b"call": called.append}, {}, lambda: b"ERR ended" if host.end_with else None, lambda: 2
     )
     host.end_with = True
     assert (
