@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.live import DEADLINE, eventually
+from support.live import eventually
 from support.servers import start_server
-from support.wire import Wire
 
 PROGRAM = """
 import asyncio.unix_events, contextlib, fcntl, os, sys, types
@@ -64,42 +62,10 @@ def test_one_module_asks_which_system_this_is():
     assert asking == ["storage/system.py"]
 
 
-class Windows:
-    """A process of that system, as far as another one can be it."""
-
-    def __init__(self, folder, *flags: str, log: str = "log") -> None:
-        self.log = folder / log
-        with self.log.open("wb") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "--port", "0", *flags], cwd=folder, stdout=file, stderr=file
-            )
-
-    def ready(self) -> Windows:
-        eventually(lambda: "Ready to accept" in self.log.read_text() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log.read_text()
-        return self
-
-    @property
-    def port(self) -> int:
-        return int(re.search(r"port=(\d+)", self.log.read_text())[1])
-
-    def wire(self) -> Wire:
-        return Wire(self.port, timeout=DEADLINE)
-
-
 @pytest.fixture
-def windows(tmp_path):
-    started = []
-
-    def start(*flags, log="log"):
-        started.append(Windows(tmp_path, *flags, log=log))
-        return started[-1]
-
-    yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.process.kill()
-        each.process.wait()
+def windows(launch, tmp_path):
+    """`windows(*flags)`: a process of that system, as far as another one can be it."""
+    return partial(launch, "--port", "0", folder=tmp_path, program=PROGRAM)
 
 
 def test_it_serves_on_asyncio_saves_in_a_thread_and_ends_by_ctrl_c(windows, tmp_path):
@@ -113,24 +79,24 @@ def test_it_serves_on_asyncio_saves_in_a_thread_and_ends_by_ctrl_c(windows, tmp_
         wire.call("BGREWRITEAOF")
         eventually(lambda: b"aof_rewrite_in_progress:0" in wire.call("INFO", "persistence").value)
         assert b"aof_last_bgrewrite_status:ok" in wire.call("INFO", "persistence").value
-    server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(DEADLINE) == 0
-    assert "bye bye" in server.log.read_text()
-    assert "Traceback" not in server.log.read_text()
+    server.popen.send_signal(signal.SIGINT)
+    assert server.wait() == 0
+    assert "bye bye" in server.output
+    assert "Traceback" not in server.output
 
 
 def test_the_folder_is_locked_and_free_again_after_the_end(windows, tmp_path):
     """An open file cannot be removed there, and a locked byte cannot be read."""
     first = windows("--appendonly", "yes").ready()
-    second = windows("--appendonly", "yes", log="second")
-    assert second.process.wait(DEADLINE) == 1
-    assert f"in use by the server with pid {first.process.pid}" in second.log.read_text()
+    second = windows("--appendonly", "yes")
+    assert second.wait() == 1
+    assert f"in use by the server with pid {first.popen.pid}" in second.output
     with first.wire() as wire:
         wire.call("SET", "k", "v")
         wire.send("SHUTDOWN")
-    assert first.process.wait(DEADLINE) == 0
+    assert first.wait() == 0
     assert not (tmp_path / "rillet.lock").exists()
-    with windows("--appendonly", "yes", log="third").ready().wire() as wire:
+    with windows("--appendonly", "yes").ready().wire() as wire:
         assert wire.call("GET", "k").plain() == b"v"
 
 
@@ -158,8 +124,8 @@ def test_a_replica_follows_and_files_of_a_killed_server_stay(windows, tmp_path):
 
 def test_a_unix_socket_is_refused_with_the_reason(windows, tmp_path):
     server = windows("--unixsocket", str(tmp_path / "sock"))
-    assert server.process.wait(DEADLINE) == 1
-    assert "Failed opening Unix socket: this system has none" in server.log.read_text()
+    assert server.wait() == 1
+    assert "Failed opening Unix socket: this system has none" in server.output
 
 
 def test_script_kill_reaches_an_endless_script(windows):
@@ -184,5 +150,5 @@ def test_ctrl_c_ends_an_endless_script_and_the_server(windows):
             assert str(wire.call("PING")) == "+PONG"
         runner.send("EVAL", "while true do end", "0")
         eventually(lambda: str(other.call("PING")).startswith("-BUSY"))
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(DEADLINE) == 0
+        server.popen.send_signal(signal.SIGINT)
+        assert server.wait() == 0

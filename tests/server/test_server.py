@@ -19,63 +19,6 @@ VERSION = r"Redis server v={} sha=[0-9a-f]{{8}}:\d malloc=\S+ bits=64 build=\w+ 
 LINE = re.compile(r"^(\d+):M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} [.\-*#] .+$")
 
 
-class Process:
-    """A server as its user starts it; everything it says is in `output`."""
-
-    def __init__(self, *words, folder: Path, stdin: str | None = None, program: str | None = None) -> None:
-        self.folder = folder
-        self.out = folder / "stdout"
-        start = ["-c", program] if program else ["-m", "rillet"]
-        with self.out.open("wb") as out:
-            self.popen = subprocess.Popen(
-                [sys.executable, *start, *map(str, words)],
-                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-            )
-        if stdin is not None:
-            self.popen.stdin.write(stdin.encode())
-            self.popen.stdin.close()
-
-    @property
-    def output(self) -> str:
-        return self.out.read_text()
-
-    def ready(self) -> Process:
-        eventually(lambda: "Ready to accept connections" in self.output or self.popen.poll() is not None)
-        assert self.popen.poll() is None, self.output
-        return self
-
-    @property
-    def port(self) -> int:
-        return int(re.search(r"port=(\d+)", self.output)[1])
-
-    def wire(self) -> Wire:
-        return Wire(self.port, timeout=DEADLINE)
-
-    def wait(self) -> int:
-        return self.popen.wait(DEADLINE)
-
-
-@pytest.fixture
-def launch(tmp_path):
-    started = []
-
-    def start(*words, **options):
-        folder = tmp_path / str(len(started))
-        folder.mkdir()
-        process = Process(*words, folder=folder, **options)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.popen.poll() is None:
-            process.popen.kill()
-        process.popen.wait()
-
-
 def run_rillet(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """What the command line does that ends by itself."""
     command = [sys.executable, "-m", "rillet", *words]
@@ -93,13 +36,7 @@ def is_closed(wire: Wire) -> bool:
 # The end
 
 
-ENDS = [
-    signal.SIGTERM,
-    signal.SIGINT,
-    "SHUTDOWN",
-    "SHUTDOWN NOSAVE NOW FORCE",
-    "SHUTDOWN SAVE",
-]
+ENDS = [signal.SIGTERM, signal.SIGINT, "SHUTDOWN", "SHUTDOWN NOSAVE NOW FORCE", "SHUTDOWN SAVE"]
 
 
 @pytest.mark.parametrize("end", ENDS, ids=str)
@@ -126,13 +63,9 @@ def test_an_orderly_end(launch, tmp_path, end):
     assert not pidfile.exists()
     assert "bye bye" in process.output
     assert "Traceback" not in process.output
-    again = Process("--port", 0, "--appendonly", "yes", folder=process.folder).ready()
-    try:
-        with again.wire() as wire:
-            assert wire.call("DBSIZE").plain() == 100
-    finally:
-        again.popen.terminate()
-        again.wait()
+    again = launch("--port", 0, "--appendonly", "yes", folder=process.folder).ready()
+    with again.wire() as wire:
+        assert wire.call("DBSIZE").plain() == 100
 
 
 SLOW_DISK = """
