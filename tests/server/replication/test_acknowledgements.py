@@ -50,4 +50,3 @@ def test_under_always_a_running_fsync_holds_back_what_is_on_the_disk_and_not_wha
             may_end.set()
         while peer.command()[4] != b"%d" % len(first + second + GETACK):
             pass
-        peer.close()

@@ -184,12 +184,15 @@ class FakeMaster:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(20)
         self.port: int = self._listener.getsockname()[1]
+        self._links: list[Peer] = []  # closed at the end
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._listener.close()
+        for peer in self._links:
+            peer.close()
 
     def lead(self, replica: ServerProcess) -> tuple[Peer, list[bytes]]:
         """Let a server follow this master; return its link and its PSYNC, which is not answered yet."""
@@ -199,6 +202,7 @@ class FakeMaster:
     def accept(self) -> tuple[Peer, list[bytes]]:
         """The next link, led through the handshake up to its PSYNC, which is not answered yet."""
         peer = Peer(self._listener.accept()[0])
+        self._links.append(peer)
         while (words := peer.command())[0] != b"psync":
             peer.send_raw(b"+PONG\r\n" if words[0] == b"ping" else b"+OK\r\n")
         return peer, words
