@@ -13,10 +13,7 @@ from rillet.storage.collections.encoding_limits import Limits
 
 ROOT = Path(__file__).parents[2]
 # Read by a loop over their names.
-READ_BY_NAME = {
-    *vars(Limits()),
-    *(name.replace("-", "_") for name in OF_TLS),
-}
+READ_BY_NAME = {*vars(Limits()), *(name.replace("-", "_") for name in OF_TLS)}
 
 
 def test_each_directive_is_read_by_code_or_known_to_have_no_effect():
@@ -34,10 +31,7 @@ def test_each_directive_is_read_by_code_or_known_to_have_no_effect():
 
 
 def test_a_directive_without_effect_is_logged_when_it_is_set():
-    with (
-        start_server("rillet", "--io-threads", "4", "--dynamic-hz", "yes") as server,
-        server.wire() as wire,
-    ):
+    with start_server("rillet", "--io-threads", "4", "--dynamic-hz", "yes") as server, server.wire() as wire:
         said = "# Warning: io-threads has no effect in Rillet: one thread runs all commands.\n"
         assert server.log.count(said) == 1
         assert server.log.count("has no effect") == 1  # dynamic-hz has its default
