@@ -164,8 +164,7 @@ def test_an_end_writes_the_first_file_whose_rewrite_failed(tmp_path):
         with server.wire() as wire:
             fill(wire)
             wire.call(*SLOW)
-            wire.call("BGSAVE")
-            wire.call("CONFIG", "SET", "appendonly", "yes")
+            wire.do("BGSAVE; CONFIG SET appendonly yes")
             wire.call(*QUICK)
         server.stop()
         server.flags = AOF

@@ -389,8 +389,7 @@ def test_ctrl_c_ends_a_server_that_has_nothing_to_lose(homeless):
 
 def test_ctrl_c_says_what_is_lost_and_with_which_status_it_ends(homeless):
     with homeless.wire() as wire:
-        wire.call("SET", "a", "1")
-        wire.call("SET", "b", "2")
+        wire.do("SET a 1; SET b 2")
     status, log = end(homeless)
     assert status == 1
     assert (

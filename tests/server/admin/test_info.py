@@ -29,10 +29,7 @@ def test_the_keyspace_is_reported_per_database(server):
     with server.wire() as wire:
         wire.call("FLUSHALL")
         assert sections(wire, "keyspace") == {"Keyspace": {}}
-        wire.call("SET", "a", "1")
-        wire.call("SET", "b", "1", "EX", "1000")
-        wire.call("SELECT", 5)
-        wire.call("SET", "c", "1")
+        wire.do("SET a 1; SET b 1 EX 1000; SELECT 5; SET c 1")
         facts = sections(wire, "keyspace")["Keyspace"]
     assert list(facts) == ["db0", "db5"]
     assert facts["db5"] == "keys=1,expires=0,avg_ttl=0,subexpiry=0"
@@ -53,8 +50,7 @@ def test_the_listener_is_reported_with_its_addresses(server):
 def test_a_history_read_counts_as_a_change_only_up_to_7_0(kind):
     reads = [("c", ">"), ("c", "0"), ("c", "0"), ("d", "0"), ("d", ">"), ("e", ">")]
     with start_server(kind) as server, server.wire() as wire:
-        wire.call("XADD", "s", "1-0", "f", "v")
-        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        wire.do("XADD s 1-0 f v; XGROUP CREATE s g 0")
         changes = [_changes(wire)]
         for consumer, after in reads:
             wire.call("XREADGROUP", "GROUP", "g", consumer, "STREAMS", "s", after)

@@ -43,10 +43,7 @@ def test_key_sizes_are_counted_as_redis_does(running):
                 wire.call("SADD", f"s{size}", *members)
                 wire.call("HSET", f"h{size}", *(word for member in members for word in (member, "v")))
                 wire.call("ZADD", f"z{size}", *(word for member in members for word in ("1", member)))
-            wire.call("XADD", "x", "*", "f", "v")
-            wire.call("DEL", "b")
-            wire.call("SELECT", "3")
-            wire.call("RPUSH", "l", "a")
+            wire.do("XADD x * f v; DEL b; SELECT 3; RPUSH l a")
     assert sections(running("rillet"), "keysizes") == sections(running("redis810"), "keysizes")
 
 

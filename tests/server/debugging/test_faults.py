@@ -77,8 +77,7 @@ def test_a_reply_in_resp3_is_cut_as_well_and_no_push_follows_it(server):
         with server.fault(command="ECHO", reply_bytes=6, silence=True):
             wire.send_raw(encode_command("ECHO", "hello") + encode_command("SET", "a", 1))
             eventually(lambda: wire.pending() == b"$5\r\nhe")
-            other.call("SET", "a", 2)
-            other.call("PING")
+            other.do("SET a 2; PING")
             assert wire.pending() == b"$5\r\nhe"
 
 
@@ -292,9 +291,7 @@ def test_exec_is_hit_as_a_whole_if_one_of_its_commands_fits(server, wire, other,
 def test_each_command_of_a_transaction_counts(server, wire):
     with server.fault(command="INCR", nth=3, close="after"):
         for at in range(2):
-            wire.call("MULTI")
-            wire.call("INCR", "n")
-            wire.call("INCR", "n")
+            wire.do("MULTI; INCR n; INCR n")
             wire.send("EXEC")
             if not at:
                 assert wire.read().plain() == [1, 2]
@@ -312,8 +309,7 @@ def test_an_error_refuses_a_command_that_is_to_be_queued(server, wire):
 
 def test_an_error_of_exec_discards_the_transaction(server, wire):
     with server.fault(command="EXEC", error="LOADING"):
-        wire.call("MULTI")
-        wire.call("INCR", "n")
+        wire.do("MULTI; INCR n")
         expected = b"EXECABORT Transaction discarded because of: " + ERRORS[b"LOADING"]
         assert wire.call("EXEC").value == expected
         assert wire.call("EXEC").value == expected
@@ -323,8 +319,7 @@ def test_an_error_of_exec_discards_the_transaction(server, wire):
 
 def test_a_transaction_that_was_refused_already_runs_none_of_its_commands(server, wire):
     with server.fault(command="INCR", close="after") as fault:
-        wire.call("MULTI")
-        wire.call("INCR", "n")
+        wire.do("MULTI; INCR n")
         wire.call("NONSENSE")
         assert wire.call("EXEC").value.startswith(b"EXECABORT")
         assert fault.count == 0

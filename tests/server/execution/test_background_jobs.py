@@ -114,12 +114,10 @@ def test_a_deferred_command_has_the_same_reply_as_an_immediate_one(server):
 def test_in_a_transaction_or_a_script_nothing_waits(server):
     with server.wire() as wire, by_hand(server):
         add(wire)
-        wire.call("MULTI")
-        wire.call("XTRIM", "s", "MAXLEN", "1")
+        wire.do("MULTI; XTRIM s MAXLEN 1")
         assert server.call(wire, "EXEC") == [N - 1]
         add(wire, "u")
-        wire.call("MULTI")
-        wire.call("XDEL", "u", f"{N}-0")
+        wire.do(f"MULTI; XDEL u {N}-0")
         assert server.call(wire, "EXEC") == [1]
         add(wire, "t")
         assert server.call(wire, "EVAL", "return redis.call('xtrim', 't', 'MAXLEN', 1)", 0) == N - 1
@@ -232,9 +230,7 @@ def test_what_is_big_is_freed_later_and_counted(server, how):
 def test_pending_entries_of_a_group_are_freed_later(server, how):
     with server.wire() as wire:
         add(wire)
-        wire.call("XGROUP", "CREATE", "s", "g", "0")
-        wire.call("XGROUP", "CREATECONSUMER", "s", "g", "other")
-        wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        wire.do("XGROUP CREATE s g 0; XGROUP CREATECONSUMER s g other; XREADGROUP GROUP g c STREAMS s >")
         with by_hand(server) as go_on:
             assert wire.call(*how).plain() == (N if "DELCONSUMER" in how else 1)
             assert server.info("lazyfree_pending_objects") == "1"
@@ -345,9 +341,7 @@ def test_a_look_behind_many_acknowledged_entries_is_prepared_in_steps(server, mo
 def test_in_a_transaction_the_whole_job_runs_immediately(server):
     with server.wire() as wire, by_hand(server) as go_on:
         shared_group(server, wire)
-        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
-        wire.call("MULTI")
-        wire.call("XPENDING", "s", "g", "-", "+", "1")
+        wire.do("XGROUP DELCONSUMER s g c; MULTI; XPENDING s g - + 1")
         [[[text, *_]]] = server.call(wire, "EXEC")
         assert text == b"%d-0" % (N // 3 * 2 + 1)
         assert not go_on()
@@ -359,8 +353,7 @@ def test_few_pending_entries_are_removed_immediately(server):
         wire.call("XGROUP", "CREATE", "s", "g", "0")
         for name in "cd":
             wire.call("XREADGROUP", "GROUP", "g", name, "COUNT", "20", "STREAMS", "s", ">")
-        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
-        wire.call("XTRIM", "s", "MAXLEN", "20", "DELREF")
+        wire.do("XGROUP DELCONSUMER s g c; XTRIM s MAXLEN 20 DELREF")
         assert not server.inside.background_jobs._jobs
         assert server.call(wire, "XPENDING", "s", "g")[:1] == [10]
 
@@ -383,8 +376,7 @@ def test_a_reader_that_is_woken_does_not_wait_again(server, monkeypatch):
         shared_group(server, wire)
         reader.send("XREADGROUP", "GROUP", "g", "e", "BLOCK", "0", "STREAMS", "s", ">")
         eventually(lambda: server.info("blocked_clients") == "1")
-        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
-        wire.call("XADD", "s", "9999-0", "f", "v")
+        wire.do("XGROUP DELCONSUMER s g c; XADD s 9999-0 f v")
         assert reader.read().plain()[0][1][0][0] == b"9999-0"
         while go_on():
             pass
@@ -430,9 +422,7 @@ def test_a_pel_is_old_before_it_is_big(server, owns_process, monkeypatch):
     gc.disable()
     try:
         with server.wire() as wire:
-            wire.call("XADD", "s", "*", "f", "v")
-            wire.call("XGROUP", "CREATE", "s", "g", "0")
-            wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+            wire.do("XADD s * f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >")
         assert server.run_inside(look) is not owns_process
     finally:
         gc.enable()

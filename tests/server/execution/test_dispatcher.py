@@ -120,9 +120,7 @@ def test_a_bug_returns_an_internal_error_and_every_connection_survives(server, b
 
 
 def test_a_bug_inside_exec_is_one_element(server, buggy_xlen, wire):
-    wire.call("MULTI")
-    wire.call("XLEN", "s")
-    wire.call("SET", "k", "v")
+    wire.do("MULTI; XLEN s; SET k v")
     assert wire.call("EXEC").encode() == b"*2\r\n-ERR internal error\r\n+OK\r\n"
     assert wire.call("PING").value == b"PONG"
 

@@ -152,15 +152,13 @@ def test_the_keys_modified_last_stay_under_lrm(server, wire):
         wire.call("EXPIRE", f"k{number}", 10_000)
     server.clock.advance(seconds=10)
     for number in (1, 3, 4, 6):
-        wire.call("GET", f"k{number}")
-        wire.call("TOUCH", f"k{number}")
+        wire.do(f"GET k{number}; TOUCH k{number}")
     assert room_for(wire, 4, "allkeys-lrm") >= {"k2", "k5", "k7"}
 
 
 def test_a_stream_that_a_group_reads_counts_as_modified_under_lrm(server, wire):
     limit(wire, "allkeys-lrm")
-    wire.call("XADD", "s", "1-1", "f", "v")
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
+    wire.do("XADD s 1-1 f v; XGROUP CREATE s g 0")
     for words in (
         ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"),
         ("XCLAIM", "s", "g", "d", "0", "1-1"),
@@ -236,8 +234,7 @@ def test_a_big_value_that_is_freed_bit_by_bit_is_the_only_one_to_go(wire):
     for number in range(50):
         wire.call("SET", f"small{number}", SMALL)
         wire.call("EXPIRE", f"small{number}", 100)
-    wire.call("EXPIRE", "list", 1)
-    wire.call("EXPIRE", "list", 50)
+    wire.do("EXPIRE list 1; EXPIRE list 50")
     limit(wire, "volatile-ttl", counted(wire) - 1_000_000)
     eventually(lambda: wire.call("EXISTS", "list").plain() == 0)
     assert fill(wire, 10, value=b"x") == 0
@@ -250,14 +247,11 @@ def test_a_big_value_that_is_freed_bit_by_bit_is_the_only_one_to_go(wire):
 @pytest.mark.parametrize(("lazy", "word"), [("no", b"DEL"), ("yes", b"UNLINK")])
 def test_the_aof_has_each_key_that_went_outside_of_any_transaction(lazy, word):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
-        wire.call("SELECT", 1)
-        wire.call("MSET", "a", "1", "b", "2")
+        wire.do("SELECT 1; MSET a 1 b 2")
         limit(wire, "allkeys-random", 1, lazyfree_lazy_eviction=lazy)
-        wire.call("MULTI")
-        wire.call("EXEC")
+        wire.do("MULTI; EXEC")
         eventually(lambda: wire.call("DBSIZE").plain() == 0)
-        wire.call("CONFIG", "SET", "maxmemory", 0)
-        wire.call("SET", "c", "3")
+        wire.do("CONFIG SET maxmemory 0; SET c 3")
         written = eventually(lambda: (all_ := server.aof()) and all_[-1][-1] == b"3" and all_)
         assert sorted(written[-3:-1]) == [[word, b"a"], [word, b"b"]]
         assert written[-4][0].upper() == b"MSET"
@@ -270,8 +264,7 @@ def test_the_aof_has_each_key_that_went_outside_of_any_transaction(lazy, word):
 def test_events_and_invalidations_are_sent(server, wire):
     wire.call("SET", "a", "1")
     with server.wire(3) as reader, server.wire() as listener:
-        reader.call("CLIENT", "TRACKING", "ON", "NOLOOP")
-        reader.call("GET", "a")
+        reader.do("CLIENT TRACKING ON NOLOOP; GET a")
         wire.call("CONFIG", "SET", "notify-keyspace-events", "Ee")
         listener.call("PSUBSCRIBE", "*")
         limit(wire, "allkeys-lru", 1)
@@ -282,9 +275,7 @@ def test_events_and_invalidations_are_sent(server, wire):
 def test_a_watched_key_that_is_evicted_fails_the_transaction(server, wire):
     wire.call("SET", "a", "1")
     with server.wire() as other:
-        other.call("WATCH", "a")
-        other.call("MULTI")
-        other.call("PING")
+        other.do("WATCH a; MULTI; PING")
         limit(wire, "allkeys-lru", 1)
         eventually(lambda: wire.call("DBSIZE").plain() == 0)
         assert other.call("EXEC").plain() is None
@@ -310,8 +301,7 @@ def test_statistics_count_and_are_reset(wire):
     limit(wire, "noeviction", 1)
     wire.call("SET", "a", "1")
     eventually(lambda: int(info(wire)["current_eviction_exceeded_time"]) > 0)
-    wire.call("CONFIG", "SET", "maxmemory", 0)
-    wire.call("PING")
+    wire.do("CONFIG SET maxmemory 0; PING")
     facts = info(wire)
     assert int(facts["total_eviction_exceeded_time"]) > int(facts["current_eviction_exceeded_time"]) == 0
     wire.call("CONFIG", "RESETSTAT")
@@ -366,8 +356,7 @@ def test_a_pause_keeps_all_keys(wire):
 
 def test_a_replica_leaves_the_limit_to_its_master_by_default(wire):
     fill(wire, 10)
-    wire.call("REPLICAOF", "127.0.0.1", 1)
-    wire.call("CONFIG", "SET", "replica-read-only", "no")
+    wire.do("REPLICAOF 127.0.0.1 1; CONFIG SET replica-read-only no")
     try:
         limit(wire, "noeviction", 1)
         assert fill(wire, 5) == 0
@@ -439,8 +428,7 @@ def test_redis_reads_the_idle_time_and_the_frequency_from_the_file(tmp_path):
 
 
 def test_a_client_that_touches_nothing_may_choose_the_policy(server, wire):
-    wire.call("CLIENT", "NO-TOUCH", "ON")
-    wire.call("SET", "k", "v")
+    wire.do("CLIENT NO-TOUCH ON; SET k v")
     with server.wire() as other:
         for policy, idle in (("allkeys-lrm", 10), ("allkeys-lru", 0)):
             limit(wire, policy, LIMIT)

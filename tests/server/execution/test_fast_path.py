@@ -192,9 +192,7 @@ def test_what_a_transaction_queues_takes_the_short_way(monkeypatch):
         b"".join(map(command, ([b"MULTI"], [b"XADD", b"a", b"1-1", b"f", b"v"], [b"GET", b"x"], [b"EXEC"]))),
     )
     assert careful == [[b"EXEC"]]
-    assert alone.clients[0].transport.written == [
-        b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n1-1\r\n$-1\r\n",
-    ]
+    assert alone.clients[0].transport.written == [b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n1-1\r\n$-1\r\n"]
 
 
 def test_a_transaction_queues_and_runs_what_came_together_together(monkeypatch):

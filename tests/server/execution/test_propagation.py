@@ -217,8 +217,7 @@ def test_a_disconnected_sink_receives_nothing(propagation, sink):
 
 
 def test_a_key_that_expires_is_deleted_in_the_file(server, wire):
-    wire.call("SET", "a", "1", "PX", "60000")
-    wire.call("SET", "b", "1", "PX", "60000")
+    wire.do("SET a 1 PX 60000; SET b 1 PX 60000")
     before = len(server.aof())
     server.clock.advance(minutes=2)
     # Each key is a unit of its own, so no MULTI.

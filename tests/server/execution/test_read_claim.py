@@ -108,11 +108,10 @@ def test_with_a_real_clock_it_wakes_by_itself(server, wire):
 def test_unowned_entries_and_their_order_survive_a_restart(server, wire):
     for ms in range(2, 6):
         wire.call("XADD", "s", f"{ms}-0", "a", "b")
-    wire.call("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
-    wire.call("XNACK", "s", "g", "FAIL", "IDS", "2", "4-0", "1-0")
-    wire.call("XNACK", "s", "g", "FATAL", "IDS", "1", "2-0")
-    wire.call("XACKDEL", "s", "g", "DELREF", "IDS", "1", "5-0")
-    wire.call("XREADGROUP", "GROUP", "g", "new", "STREAMS", "s", ">")
+    wire.do(
+        "XREADGROUP GROUP g a STREAMS s >; XNACK s g FAIL IDS 2 4-0 1-0; XNACK s g FATAL IDS 1 2-0"
+        "; XACKDEL s g DELREF IDS 1 5-0; XREADGROUP GROUP g new STREAMS s >"
+    )
     before = server.call(wire, "XPENDING", "s", "g", "-", "+", "9")
     wire.close()
     eventually(lambda: server.aof()[-1][:2] == [b"XGROUP", b"CREATECONSUMER"])

@@ -82,8 +82,7 @@ def swapped(kind: str) -> list[object]:
         [file] = (server.dir / "appendonlydir").glob("*.incr.aof")
         for wait, words in WAITS.items():
             for make, commands in MAKES.items():
-                wire.call("FLUSHALL")
-                wire.call("SELECT", "0")
+                wire.do("FLUSHALL; SELECT 0")
                 if wait == "group":
                     for each in MAKES["group"]:
                         wire.call(*each)

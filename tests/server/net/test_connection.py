@@ -88,8 +88,7 @@ def test_every_command_of_a_packet_is_refused_until_auth(guarded):
 
 def test_auth_that_was_postponed_is_followed_by_all_that_came_with_it(guarded):
     with guarded.wire() as admin, guarded.wire() as wire:
-        admin.call("AUTH", "secret")
-        admin.call("CLIENT", "PAUSE", "100000", "ALL")
+        admin.do("AUTH secret; CLIENT PAUSE 100000 ALL")
         wire.send_raw(b"AUTH secret\r\nPING\r\nPING\r\n")
         eventually(lambda: guarded.inside.pause.postponed)
         guarded.run_inside(guarded.inside.pause.end)
@@ -101,8 +100,7 @@ def test_auth_that_was_postponed_is_followed_by_all_that_came_with_it(guarded):
 
 def test_more_than_maxclients_are_turned_away(server, wire):
     eventually(lambda: len(server.inside.clients) == 1)
-    wire.call("CONFIG", "SET", "maxclients", "1")
-    wire.call("CONFIG", "RESETSTAT")
+    wire.do("CONFIG SET maxclients 1; CONFIG RESETSTAT")
     with server.wire() as other:
         assert other.read().value == b"ERR max number of clients reached"
         assert other.is_closed_by_server()
@@ -141,8 +139,7 @@ def test_an_idle_client_is_closed_but_not_one_that_waits(server, wire):
         server.clock.advance(seconds=101)
         assert wire.is_closed_by_server()
         with server.wire() as other:
-            other.call("XADD", "s", "1-1", "a", "b")
-            other.call("PUBLISH", "c", "m")
+            other.do("XADD s 1-1 a b; PUBLISH c m")
             assert blocked.read().plain()[0][0] == b"s"
             assert subscriber.read().plain() == [b"message", b"c", b"m"]
 
@@ -221,13 +218,7 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
     eventually(lambda: not inside.clients)
     wires = [server.wire(3) for _ in range(20)]
     for wire in wires:
-        wire.call("SUBSCRIBE", "c")
-        wire.call("PSUBSCRIBE", "p*")
-        wire.call("WATCH", "k")
-        wire.call("CLIENT", "TRACKING", "ON")
-        wire.call("GET", "k")
-        wire.call("MULTI")
-        wire.call("SET", "k", "v")
+        wire.do("SUBSCRIBE c; PSUBSCRIBE p*; WATCH k; CLIENT TRACKING ON; GET k; MULTI; SET k v")
     with server.wire() as monitor:
         monitor.call("MONITOR")
     for wire in wires:

@@ -97,12 +97,10 @@ def other(request):
 def test_keys_of_every_type_move_with_their_times(server, other):
     with server.wire() as wire, other.wire() as there:
         there.call("FLUSHALL")
-        wire.call("SET", "string", "v", "PX", "1000000")
-        wire.call("RPUSH", "list", "a", "b")
-        wire.call("SADD", "set", "a")
-        wire.call("HSET", "hash", "f", "v")
-        wire.call("ZADD", "zset", "1.5", "m")
-        wire.call("XADD", "stream", "1-1", "f", "v")
+        wire.do(
+            "SET string v PX 1000000; RPUSH list a b; SADD set a; HSET hash f v; ZADD zset 1.5 m"
+            "; XADD stream 1-1 f v"
+        )
         names = ["string", "list", "set", "hash", "zset", "stream"]
         moved = wire.call("MIGRATE", "127.0.0.1", other.port, "", 3, 5000, "KEYS", *names, "missing")
         assert moved.value == b"OK"
@@ -118,8 +116,7 @@ def test_keys_of_every_type_move_with_their_times(server, other):
 
 def test_a_real_server_moves_keys_here(server):
     with start_server("redis810") as real, real.wire() as there, server.wire() as wire:
-        there.call("SET", "a", "1", "EX", "1000")
-        there.call("XADD", "s", "1-1", "f", "v")
+        there.do("SET a 1 EX 1000; XADD s 1-1 f v")
         reply = there.call("MIGRATE", "127.0.0.1", server.port, "", 2, 5000, "KEYS", "a", "s")
         assert reply.value == b"OK"
         wire.call("SELECT", 2)
@@ -152,8 +149,7 @@ def test_credentials(server):
         real.wire() as there,
         server.wire() as wire,
     ):
-        there.call("AUTH", "secret")
-        there.call("ACL", "SETUSER", "mover", "on", ">pw", "+@all", "~*")
+        there.do("AUTH secret; ACL SETUSER mover on >pw +@all ~*")
         target = ("127.0.0.1", real.port, "a", 0, 5000)
         wire.call("SET", "a", "1")
         refused = b"ERR Target instance replied with error: "
@@ -242,8 +238,7 @@ def test_a_client_that_is_unblocked_and_goes_elsewhere_loses_no_key_there(server
         def go_elsewhere() -> None:
             other.call("CLIENT", "UNBLOCK", number)
             wire.read()
-            wire.call("SELECT", 1)
-            wire.call("SET", "a", "there")
+            wire.do("SELECT 1; SET a there")
 
         with Target(confirms([], go_elsewhere)) as target:
             wire.call("SET", "a", "here")
@@ -301,8 +296,7 @@ def test_what_watch_does_not_see_is_sent_again_too(server, change):
             wire.call("HSET", "h", "f", "v")
             for n in (1, 2, 3):
                 wire.call("XADD", "s", f"{n}-{n}", "f", "v")
-            wire.call("XGROUP", "CREATE", "s", "g", "0")
-            wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
+            wire.do("XGROUP CREATE s g 0; XREADGROUP GROUP g c COUNT 1 STREAMS s >")
             server.clock.freeze()
             assert wire.call("MIGRATE", "127.0.0.1", target.port, key, 0, 20_000).value == b"OK"
         assert sent[0][1:] != sent[1][1:-1]  # the second with REPLACE
@@ -394,9 +388,7 @@ def test_a_failure_of_ours_answers_the_client_and_keeps_the_keys(server, monkeyp
 
 def test_transactions_and_scripts_refuse_it(server):
     with server.wire() as wire:
-        wire.call("SET", "a", "1")
-        wire.call("MULTI")
-        wire.call("MIGRATE", "127.0.0.1", 1, "a", 0, 1000)
+        wire.do("SET a 1; MULTI; MIGRATE 127.0.0.1 1 a 0 1000")
         assert b"runs neither in a transaction nor in a script" in wire.call("EXEC").plain()[0]
         script = "return redis.call('migrate', '127.0.0.1', '1', 'a', '0', '1000')"
         assert b"runs neither in a transaction nor in a script" in wire.call("EVAL", script, 0).value

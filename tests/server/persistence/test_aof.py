@@ -24,17 +24,11 @@ def server():
 def fill(wire):
     for number in range(1, 6):
         wire.call("XADD", "s", f"{number}-1", "n", number)
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
-    wire.call("XREADGROUP", "GROUP", "g", "alice", "COUNT", "3", "STREAMS", "s", ">")
-    wire.call("XCLAIM", "s", "g", "bob", "0", "2-1", "RETRYCOUNT", "7")
-    wire.call("XACK", "s", "g", "1-1")
-    wire.call("XGROUP", "CREATECONSUMER", "s", "g", "idle")
-    wire.call("XDEL", "s", "5-1")
-    wire.call("XADD", "t", "MAXLEN", "0", "9-9", "a", "b")
-    wire.call("SET", "k", "v", "PX", "100000000")
-    wire.call("SELECT", "3")
-    wire.call("XADD", "s", "7-7", "other", "db")
-    wire.call("SELECT", "0")
+    wire.do(
+        "XGROUP CREATE s g 0; XREADGROUP GROUP g alice COUNT 3 STREAMS s >"
+        "; XCLAIM s g bob 0 2-1 RETRYCOUNT 7; XACK s g 1-1; XGROUP CREATECONSUMER s g idle; XDEL s 5-1"
+        "; XADD t MAXLEN 0 9-9 a b; SET k v PX 100000000; SELECT 3; XADD s 7-7 other db; SELECT 0"
+    )
 
 
 def digest(wire):
@@ -72,15 +66,13 @@ def test_debug_loadaof_replays_the_file(server, wire):
 def test_a_key_that_debug_reload_finds_expired_leaves_the_file_too(server, wire):
     wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
     try:
-        wire.call("SET", "s", "x", "PX", "1000")
-        wire.call("DEBUG", "CLOCK", "ADVANCE", "2000")
+        wire.do("SET s x PX 1000; DEBUG CLOCK ADVANCE 2000")
         assert wire.call("DEBUG", "RELOAD").value == b"OK"
         wire.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
         assert wire.call("DEBUG", "LOADAOF").value == b"OK"
         assert wire.call("TYPE", "s").value == b"stream"
     finally:
-        wire.call("DEBUG", "CLOCK", "RESET")
-        wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "1")
+        wire.do("DEBUG CLOCK RESET; DEBUG SET-ACTIVE-EXPIRE 1")
 
 
 def test_a_reader_blocked_across_debug_loadaof_is_served_afterwards(server, wire):
@@ -196,8 +188,7 @@ def test_a_disk_that_is_full_at_the_end_sets_the_exit_status():
 
 
 def test_appendonly_no_finishes_the_file_and_stops(server, wire):
-    wire.call("SET", "k", "v")
-    wire.call("CONFIG", "SET", "appendonly", "no")
+    wire.do("SET k v; CONFIG SET appendonly no")
     before = server.aof()
     assert before[-1] == [b"SET", b"k", b"v"]
     wire.call("SET", "k", "w")
@@ -317,8 +308,7 @@ def incr_file(folder):
 
 def make_aof(folder):
     with LiveServer(dir=folder, appendonly=True) as server, server.wire() as wire:
-        wire.call("SET", "a", "1")
-        wire.call("SET", "b", "2")
+        wire.do("SET a 1; SET b 2")
     return incr_file(folder)
 
 

@@ -138,8 +138,7 @@ def test_numbers_go_on_after_a_reload_a_restart_and_a_time_without_the_file(kind
             assert folder_of(server) == listed("3.base.rdb", "3.incr.aof")
             rewrite(wire)
             until(lambda: folder_of(server) == listed("4.base.rdb", "4.incr.aof"))
-            wire.call("CONFIG", "SET", "appendonly", "no")
-            wire.call("CONFIG", "SET", "appendonly", "yes")
+            wire.do("CONFIG SET appendonly no; CONFIG SET appendonly yes")
             until(lambda: rewrite_is_over(wire))
             until(lambda: folder_of(server) == listed("5.base.rdb", "5.incr.aof"))
 
@@ -155,8 +154,7 @@ def test_switching_on_during_a_background_save_waits_for_its_end(kind):
         seen = facts(wire)
         fields = "aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"
         assert [seen[name] for name in fields] == ["1", "0", "1"]
-        wire.call("CONFIG", "SET", "rdb-key-save-delay", "0")
-        wire.call("SET", "late", "v")
+        wire.do("CONFIG SET rdb-key-save-delay 0; SET late v")
         until(lambda: rewrite_is_over(wire), 40)
         until(lambda: folder_of(server) == listed("1.base.rdb", "1.incr.aof"))
         expected = wire.call("DBSIZE").plain()

@@ -17,12 +17,10 @@ SCHEDULED = b"Background append only file rewriting scheduled"
 def fill(wire, count=20):
     for number in range(1, count + 1):
         wire.call("XADD", "s", f"{number}-1", "n", number)
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
-    wire.call("XREADGROUP", "GROUP", "g", "alice", "COUNT", "3", "STREAMS", "s", ">")
-    wire.call("SET", "k", "v", "PX", "100000000")
-    wire.call("SELECT", "3")
-    wire.call("SET", "other", "db")
-    wire.call("SELECT", "0")
+    wire.do(
+        "XGROUP CREATE s g 0; XREADGROUP GROUP g alice COUNT 3 STREAMS s >; SET k v PX 100000000; SELECT 3"
+        "; SET other db; SELECT 0"
+    )
 
 
 def info(wire) -> dict[str, str]:
@@ -108,8 +106,7 @@ def test_a_rewrite_keeps_everything_including_later_writes(tmp_path, preamble, p
             assert info(wire)["aof_rewrite_in_progress"] == "1"
             # The snapshot waits for an fsync that is running.
             eventually(lambda: "appendonly.aof.2.incr.aof" in names(tmp_path))
-            wire.call("XADD", "s", "100-1", "late", "one")
-            wire.call("XACK", "s", "g", "1-1")
+            wire.do("XADD s 100-1 late one; XACK s g 1-1")
             wait(wire)
             wire.call("XADD", "s", "101-1", "after", "it")
             facts = info(wire)
@@ -147,9 +144,7 @@ def test_there_is_one_at_a_time_and_exec_schedules(server, wire):
     )
     hold.go.set()
     wait(wire)
-    wire.call("MULTI")
-    wire.call("BGREWRITEAOF")
-    wire.call("XADD", "s", "100-1", "a", "b")
+    wire.do("MULTI; BGREWRITEAOF; XADD s 100-1 a b")
     assert wire.call("EXEC").plain()[0] == SCHEDULED
     eventually(lambda: info(wire)["aof_rewrites"] == "2")
     wait(wire)

@@ -4,11 +4,7 @@ from hypothesis import strategies as st
 from rillet.server.replication.backlog import Backlog
 
 
-@given(
-    st.lists(st.binary(min_size=1, max_size=30), max_size=60),
-    st.integers(0, 1000),
-    st.integers(1, 200),
-)
+@given(st.lists(st.binary(min_size=1, max_size=30), max_size=60), st.integers(0, 1000), st.integers(1, 200))
 def test_the_newest_bytes_are_always_kept(pieces, offset, size):
     backlog = Backlog(size, offset)
     stream = b""

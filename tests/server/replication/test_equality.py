@@ -64,8 +64,7 @@ def test_real_servers_that_follow_rillet_see_the_same(trio, seed):
     for proxy in proxies:
         proxy.cut_in = chance.choice(CUTS) or None
     with master.wire() as wire:
-        wire.call("CONFIG", "SET", "stream-node-max-entries", 3)
-        wire.call("FLUSHALL")
+        wire.do("CONFIG SET stream-node-max-entries 3; FLUSHALL")
         play(wire, mixed_run(seed))
         wire.call("SELECT", "0")
         for proxy in proxies:
@@ -104,8 +103,7 @@ def test_rillet_that_follows_sees_the_same(follower, seed):
     master, replica, proxy = follower
     proxy.cut_in = random.Random(seed).choice(CUTS) or None
     with master.wire() as wire:
-        wire.call("CONFIG", "SET", "stream-node-max-entries", 3)
-        wire.call("FLUSHALL")
+        wire.do("CONFIG SET stream-node-max-entries 3; FLUSHALL")
         play(wire, mixed_run(seed))
         wire.call("SELECT", "0")
         proxy.cut_in = None
@@ -126,8 +124,7 @@ def test_rillet_asks_to_continue_where_the_line_was_cut(follower):
             for number in range(60):
                 wire.call("MULTI")
                 wire.call("XADD", "s", "*", "f", "v" * number)
-                wire.call("INCR", "number")
-                wire.call("EXEC")
+                wire.do("INCR number; EXEC")
             in_step(master, replica)
             assert proxy.cut_in is None
     assert int(info(master, "sync_partial_ok")) >= before + 5

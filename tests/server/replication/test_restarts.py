@@ -82,8 +82,7 @@ def test_a_replica_that_restarts_continues_in_its_database(started, kind, other)
     in_step(master, replica, last)
     replica.stop()
     with master.wire() as wire:  # the stream has database 1 selected, and does not say so again
-        wire.call("SELECT", 1)
-        wire.call("INCR", "number")
+        wire.do("SELECT 1; INCR number")
     replica.start(replica.port)
     in_step(master, replica, last)
     assert counts(master, replica) == [("1", "1"), ("0", "1")]
@@ -249,11 +248,7 @@ def test_a_paused_replica_reads_on_and_applies_afterwards(started, kind, mode):
         wire.call("CLIENT", "PAUSE", "60000" if mode == "WRITE" else "2000", mode)
         call(master, "INCR", "x")
         with master.wire() as other:
-            other.call("MULTI")
-            other.call("INCR", "x")
-            other.call("PUBLISH", "a", "b")
-            other.call("EXEC")
-            other.call("INCR", "x")
+            other.do("MULTI; INCR x; PUBLISH a b; EXEC; INCR x")
             assert other.call("WAIT", "1", "50").plain() == 0
         after = info(master, "master_repl_offset")
         if mode == "WRITE":

@@ -3,9 +3,9 @@
 import contextlib
 import os
 import signal
-import threading
 
 import pytest
+from support.background import aside, beside, go_on
 from support.deployments.replication import Proxy, call, follow, in_step, info, pause, picture, until_up
 from support.until import until
 from support.wire import ConnectionClosedError, encode_command
@@ -23,8 +23,7 @@ def fill(server, start: int = 1) -> None:
         wire.call("XACK", "s", "g", f"{start}-0", f"{start + 1}-0")
         wire.call("XDEL", "s", f"{start + 5}-0")
         wire.call("SET", "string", "x" * 1000, "EX", 10000)
-        wire.call("SELECT", 1)
-        wire.call("XADD", "t", f"{start}-1", "a", "b")
+        wire.do(f"SELECT 1; XADD t {start}-1 a b")
 
 
 @REPLICAS
@@ -33,24 +32,9 @@ def test_a_replica_gets_all_data_including_later_writes(started, kind, diskless)
     master = started("rillet", "--repl-diskless-sync", diskless)
     replica = started(kind)
     fill(master)
-    stop = threading.Event()
-
-    def write() -> None:
-        with master.wire() as wire:
-            number = 0
-            while not stop.is_set():
-                number += 1
-                wire.call("XADD", "t", "*", "n", number)
-                pause(0.001)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with master.wire() as wire, beside(lambda: wire.call("XADD", "t", "*", "n", "v")) as running:
         follow(replica, master.port)
-        pause(0.2)
-    finally:
-        stop.set()
-        writer.join()
+        go_on(running, 20)
     in_step(master, replica)
     assert picture(replica) == picture(master)
     assert info(master, "sync_full") == "1"
@@ -258,20 +242,17 @@ def test_a_master_that_is_killed_is_found_again(started, kind):
     replica = started(kind)
     with Proxy(master.port) as proxy:
         follow(replica, proxy.port)
-        stop = threading.Event()
         acknowledged = []
 
         def write() -> None:
             with contextlib.suppress(ConnectionClosedError, OSError), master.wire() as wire:
-                while not stop.is_set():
+                while True:
                     acknowledged.append(wire.call("XADD", "s", "*", "a", "b").value)
 
-        writer = threading.Thread(target=write)
-        writer.start()
+        writing = aside(write)
         until(lambda: len(acknowledged) > 50)
         os.kill(master.pid, signal.SIGKILL)
-        writer.join()
-        stop.set()
+        writing.result(60)
         master.restart()
         proxy.target = master.port
         until_up(replica)
@@ -328,8 +309,7 @@ def test_the_master_is_no_client_of_any_user(started):
     master, replica = started("rillet"), started("rillet")
     follow(replica, master.port)
     with replica.wire() as wire, replica.wire() as other:
-        wire.call("ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all")
-        wire.call("AUTH", "admin", "any")
+        wire.do("ACL SETUSER admin on nopass ~* &* +@all; AUTH admin any")
         other.call("PING")
         listed = wire.call("CLIENT", "LIST", "TYPE", "master").value
         assert b" user=(superuser) " in listed
@@ -347,15 +327,10 @@ def test_a_writable_replica_expires_what_its_own_clients_gave_a_time(started, ki
     call(master, "SET", "plain", "x")
     in_step(master, replica)
     with replica.wire() as wire:
-        wire.call("SET", "long", "x", "EX", "1000")
-        wire.call("SET", "kept", "x", "PX", "1")
-        wire.call("PERSIST", "kept")
-        wire.call("SET", "kept", "x")
+        wire.do("SET long x EX 1000; SET kept x PX 1; PERSIST kept; SET kept x")
         for number in range(100):
             wire.call("SET", f"k{number}", "x", "PX", "1")
-        wire.call("PEXPIRE", "plain", "1")
-        wire.call("SELECT", 1)
-        wire.call("SETEX", "there", 1, "x")
+        wire.do("PEXPIRE plain 1; SELECT 1; SETEX there 1 x")
     # The master's own key stays until the master deletes it.
     until(lambda: info(replica, "db0").startswith("keys=3,") and not info(replica, "db1"))
     assert info(replica, "slave_expires_tracked_keys") == "1"
@@ -410,8 +385,7 @@ def test_a_writable_replica_minds_the_keys_that_a_command_gave_a_time_not_those_
             wire.call(*brought)
             until(lambda: minded(0))
             wire.call("FLUSHALL")
-        wire.call("SET", "a", "v", "EX", "1000")
-        wire.call("COPY", "a", "k")
+        wire.do("SET a v EX 1000; COPY a k")
         wire.call("RESTORE", "b", 1000_000, dump)
         wire.call("DEL", "a")
         until(lambda: minded(0))

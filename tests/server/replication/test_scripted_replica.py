@@ -154,8 +154,7 @@ def test_wait_asks_for_an_acknowledgement_and_ends_with_it(master, connect):
         assert wire.read().plain() == 1
         wire.call("SET", "k", "w")
         assert wire.call("WAIT", 2, 50).plain() == 0
-        wire.call("MULTI")
-        wire.call("WAIT", 1, 0)
+        wire.do("MULTI; WAIT 1 0")
         assert wire.call("EXEC").plain() == [0]
 
 

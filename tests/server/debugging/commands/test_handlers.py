@@ -97,9 +97,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys(wire):
 
 
 def test_the_digest_of_a_value_does_not_depend_on_its_key(wire):
-    wire.call("SET", "a", "1")
-    wire.call("SET", "b", "1", "EX", "100")
-    wire.call("SET", "c", "2")
+    wire.do("SET a 1; SET b 1 EX 100; SET c 2")
     first, second, third, missing = wire.call("DEBUG", "DIGEST-VALUE", "a", "b", "c", "d").plain()
     assert first == second != third
     assert missing == b"0" * 40
@@ -135,31 +133,23 @@ def test_the_clock_refuses_nonsense(wire):
 
 
 def test_the_clock_does_not_move_inside_a_transaction(wire):
-    wire.call("MULTI")
-    wire.call("DEBUG", "CLOCK", "ADVANCE", 1000)
-    wire.call("DEBUG", "CLOCK", "NOW")
+    wire.do("MULTI; DEBUG CLOCK ADVANCE 1000; DEBUG CLOCK NOW")
     refusal, now = wire.call("EXEC").children
     assert str(refusal) == "-ERR DEBUG CLOCK cannot move the time inside a transaction"
     assert now.kind == ":"
 
 
 def test_a_paused_cron_expires_nothing_until_somebody_looks(wire):
-    wire.call("DEBUG", "PAUSE-CRON", 1)
-    wire.call("SET", "k", "v", "PX", 1)
-    wire.call("DEBUG", "SLEEP", 0.25)
+    wire.do("DEBUG PAUSE-CRON 1; SET k v PX 1; DEBUG SLEEP 0.25")
     assert wire.call("DBSIZE").plain() == 1
     wire.call("DEBUG", "PAUSE-CRON", 0)
     until(lambda: wire.call("DBSIZE").plain() == 0)
 
 
 def test_active_expiry_can_be_switched_off(wire):
-    wire.call("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    wire.call("DEBUG", "CLOCK", "FREEZE")
-    wire.call("SET", "k", "v", "PX", 1)
-    wire.call("DEBUG", "CLOCK", "ADVANCE", 100)
+    wire.do("DEBUG SET-ACTIVE-EXPIRE 0; DEBUG CLOCK FREEZE; SET k v PX 1; DEBUG CLOCK ADVANCE 100")
     assert wire.call("DBSIZE").plain() == 1
-    wire.call("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-    wire.call("DEBUG", "CLOCK", "ADVANCE", 1)
+    wire.do("DEBUG SET-ACTIVE-EXPIRE 1; DEBUG CLOCK ADVANCE 1")
     assert wire.call("DBSIZE").plain() == 0
 
 

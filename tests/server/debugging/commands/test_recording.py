@@ -21,8 +21,7 @@ def test_a_recording_is_started_read_and_stopped(wire):
 def test_what_scripts_ran_stands_beside_them(wire):
     number = wire.call("DEBUG", "RECORD", "START").plain()
     wire.call("EVAL", "redis.call('GET', 'k') redis.call('SELECT', 3) redis.call('SET', 'k', 'v')", 0)
-    wire.call("MULTI")
-    wire.call("PING")
+    wire.do("MULTI; PING")
     wire.call("EVAL", "return redis.pcall('XADD', KEYS[1], '1-1', 'a', 'b', 'c')", 1, "s")
     wire.call("EVAL", "return redis.pcall('LPUSH', KEYS[1], 'a')", 1, "s")
     wire.call("EXEC")
@@ -51,8 +50,7 @@ def test_single_commands_are_read_beside_those_from_a_number_on(wire):
 
 def test_a_recording_of_the_last_commands(wire):
     number = wire.call("DEBUG", "RECORD", "START", "LAST", 1).plain()
-    wire.call("SET", "k", "v")
-    wire.call("GET", "k")
+    wire.do("SET k v; GET k")
     dropped, _, entries = wire.call("DEBUG", "RECORD", "STOP", number).plain()
     assert (dropped, [each[7][0] for each in entries]) == (1, [b"GET"])
 

@@ -22,9 +22,7 @@ def server(request):
 @pytest.fixture
 def wire(server):
     with server.wire() as connection:
-        connection.call("FLUSHALL")
-        connection.call("RPUSH", "l", "a", "b")
-        connection.call("HSET", "h", "a", "1")
+        connection.do("FLUSHALL; RPUSH l a b; HSET h a 1")
         connection.call("HSET", "table", "a", LONG)
         connection.call("ZADD", "skiplist", "1", LONG)
         connection.call("SADD", "ints", "1")
