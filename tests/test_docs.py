@@ -5,11 +5,11 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from support.servers import start_server
+from support.tool import run_program
 
 from rillet.storage.collections.base import Collection
 
@@ -120,9 +120,7 @@ def test_a_command_that_is_added_as_the_page_says_is_served_and_nothing_else_has
 
     def in_copy(*words):
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            [sys.executable, *words], cwd=copy, env=environment, capture_output=True, text=True, check=False
-        )
+        return run_program(sys.executable, *words, seconds=600, cwd=copy, env=environment)
 
     peeked = in_copy("-c", PEEK)
     assert peeked.stdout.splitlines()[2::2] == ["[[b'1-1', [b'f', b'v']]]", "[]"], peeked.stderr
@@ -200,4 +198,4 @@ def test_the_commands_that_the_page_on_commands_types_work():
 
 
 def run(*words):
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return run_program(*words, cwd=ROOT)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from support.servers import require_binary
+from support.tool import run_program
 
 from rillet.__main__ import _tool
 from rillet.server.config.file import ConfigFileError, parse_arguments
@@ -22,15 +23,7 @@ def without(*modules):
 
 def said(*words, **environment):
     """The exit status, and what was printed to both."""
-    done = subprocess.run(
-        [str(word) for word in words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-    )
+    done = run_program(*words, env=os.environ | environment, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -12,6 +12,7 @@ from typing import Self
 import pytest
 import yaml
 from support.ports import free_port
+from support.tool import run_program
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -64,10 +65,7 @@ class Container:
         name, *words = shlex.split(line)
         words = [name, *(["-p", self.port] if name == "redis-cli" else []), *words]
         program = self.data.parent / "bin" / name
-        return subprocess.run(
-            words, executable=str(program), cwd=self.data, env=self.variables,
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        return run_program(*words, executable=str(program), cwd=self.data, env=self.variables)
 
     def __enter__(self) -> Self:
         return self
@@ -159,10 +157,8 @@ def test_a_configuration_file_and_other_programs_are_run_as_they_are(image):
 
 def test_the_health_check_fails_where_no_server_is(image):
     data, variables = image
-    done = subprocess.run(
-        [data.parent / "bin" / "redis-cli", "-p", "1", "ping"],
-        cwd=data, env=os.environ | variables, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    program = data.parent / "bin" / "redis-cli"
+    done = run_program(program, "-p", 1, "ping", cwd=data, env=os.environ | variables)
     assert done.returncode == 1
     assert "Could not connect to Redis at 127.0.0.1:1" in done.stderr
 
@@ -210,8 +206,5 @@ def test_the_steps_that_start_a_server_beside_the_tests_do(tmp_path):
     )
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": scripts, "REDIS_URL": job["env"]["REDIS_URL"].replace("7000", port)}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_program("bash", "-c", script, cwd=tmp_path, env=os.environ | variables)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "b'1-0'"), done.stderr

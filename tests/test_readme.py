@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from support.programs.readme import (
 )
 from support.servers import start_server
 from support.tls import make_certificates
+from support.tool import run_program
 from support.until import until
 
 ROOT = Path(__file__).parents[1]
@@ -59,9 +59,7 @@ def test_the_home_of_the_project_is_named_in_one_place():
     home = urls["Repository"]
     assert urls["Issues"].startswith(f"{home}/")
     assert urls["Changelog"].startswith(f"{home}/")
-    files = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
+    files = run_program("git", "ls-files", cwd=ROOT).stdout.split()
     words = [url.removeprefix("https://").strip("/").encode() for url in (home, urls["Documentation"])]
     naming = [path for path in files if any(word in (ROOT / path).read_bytes() for word in words)]
     assert naming == ["pyproject.toml"]
@@ -102,12 +100,7 @@ def test_a_server_with_tls_starts_as_written_and_redis_cli_reaches_it(tmp_path):
     start, ask = (shlex.split(line.replace("7443", str(free_port()))) for line in lines)
     ask[2] = start[2]
     with running([Path(sys.executable).parent / start[0], *start[1:]], os.environ, tmp_path):
-        said = [
-            subprocess.run(
-                [*ask, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-            )
-            for words in (["PING"], ["SHUTDOWN", "NOSAVE"])
-        ]
+        said = [run_program(*ask, *words, cwd=tmp_path) for words in (["PING"], ["SHUTDOWN", "NOSAVE"])]
     assert said[0].stdout == "PONG\n", said[0].stderr
 
 
@@ -115,8 +108,7 @@ def test_the_test_with_the_fixtures_runs(tmp_path):
     application = "class my_application:\n    def run(url):\n        assert url.startswith('redis://')\n\n\n"
     path = tmp_path / "test_example.py"
     path.write_text(file_for_pytest(application), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = run_program(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", path, cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout
 
 

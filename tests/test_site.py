@@ -5,12 +5,12 @@ import importlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.servers import start_server
+from support.tool import run_program
 from support.until import until
 
 import rillet.testing
@@ -36,9 +36,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        words, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=500, check=False
-    )
+    done = run_program(*words, seconds=500, cwd=ROOT, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -200,9 +198,7 @@ def test_the_front_page_has_an_install_line_an_example_a_picture_and_four_doors(
     assert "![The console" in front
     assert re.findall(r"^\| \*\*(\w+)\*\*", front, re.MULTILINE) == ["Run", "Test", "See", "Spark"]
     [example] = BLOCK.findall(front)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )  # fmt: skip
+    done = run_program(sys.executable, "-W", "error", "-c", example, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -216,9 +212,7 @@ def test_the_tutorial_runs(tmp_path):
     """Its blocks are one program."""
     program = "\n".join(BLOCK.findall((DOCS / "tutorial.md").read_text(encoding="utf-8")))
     assert program.count("\n") > 15
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )  # fmt: skip
+    done = run_program(sys.executable, "-W", "error", "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 from support.ports import free_port
 from support.programs.clients import require_program
 from support.servers import ServerProcess, start_server
+from support.tool import run_program
 from support.until import until
 
 # What the machine has, and counters of the exporter itself.
@@ -126,6 +127,6 @@ def test_the_page_on_grafana_asks_for_metrics_that_there_are(pair):
 
 def test_the_page_on_grafana_starts_the_exporter_with_options_that_it_has():
     program = require_program("prometheus-redis-exporter", "exporter")
-    shown = subprocess.run([program, "-help"], capture_output=True, text=True, check=False)
+    shown = run_program(program, "-help")
     known = set(re.findall(r"^  (-[\w.-]+)", shown.stdout + shown.stderr, re.MULTILINE))
     assert set(re.findall(r"(?<=[ `])-[a-z][\w.-]+", PAGE)) <= known

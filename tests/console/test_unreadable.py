@@ -1,7 +1,6 @@
 """A server that cannot be read: the reason and the next step, at the start and on the page; and users with few rights."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import redis
 from support import servers
 from support.programs.console import ConsoleProcess, address_of, deliver
 from support.tls import flags, make_certificates
+from support.tool import run_program
 from support.until import until
 
 from rillet.console import top
@@ -68,8 +68,8 @@ def test_a_connection_that_is_closed_between_two_writes_may_be_one_without_tls()
 
 
 def test_a_console_that_cannot_read_its_server_ends_with_the_reason():
-    words = [sys.executable, "-m", "rillet", "console", "redis://127.0.0.1:1", "--console-port", "0"]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    words = ("-m", "rillet", "console", "redis://127.0.0.1:1", "--console-port", "0")
+    ended = run_program(sys.executable, *words, seconds=300)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "start a server with: rillet" in ended.stderr
     assert "--wait" in ended.stderr

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from differential.pairs import PAIRS
 from support.servers import ServerProcess
 
 from rillet.commands.spec.command import REGISTRY
@@ -34,23 +35,17 @@ def refused(server: ServerProcess, names: list[str]) -> set[str]:
 NOT_ASKED = set("shutdown quit sync psync monitor debug failover replicaof slaveof config|set".split())
 
 
-def test_the_same_commands_are_refused_as_by_redis_7_0(running):
-    with running("redis7").wire() as wire:
+@pytest.mark.parametrize(("mine", "real"), PAIRS)
+def test_the_same_commands_are_refused_as_by_the_real_server(running, mine, real):
+    with running(real).wire() as wire:
         known = {name.decode() for name in wire.call("COMMAND", "LIST").plain()}
     names = sorted(
         name for name, command in REGISTRY.items() if command.is_served and name in known - NOT_ASKED
     )
     assert len(names) > 250
-    theirs = refused(running("redis7"), names)
+    theirs = refused(running(real), names)
     assert len(theirs) > 50
-    assert refused(running("rillet-7.0"), names) == theirs
-
-
-# As redis-server 8.10.2 answered, 2026-11.
-def test_subscriptions_are_refused_as_by_redis_8_10(running):
-    subscriptions = {"subscribe", "psubscribe", "ssubscribe"}
-    others = ["unsubscribe", "hexpire", "hpexpireat", "publish"]
-    assert refused(running("rillet"), [*sorted(subscriptions), *others]) == subscriptions
+    assert refused(running(mine), names) == theirs
 
 
 ROOM = 1_500_000

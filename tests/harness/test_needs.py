@@ -1,11 +1,11 @@
 """What a run of the tests does without other people's programs."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.tool import run_program
 
 ROOT = Path(__file__).parents[2]
 # Of Redis 8.10.2, of 7.0 likewise.
@@ -18,14 +18,9 @@ OTHER = "tests/commands/spec/test_specs.py::test_command_alone_is_served_with_an
 def test_what_is_missing_is_left_out_with_a_line_or_fails_where_a_run_is_to_be_whole(
     tmp_path, needs, workers
 ):
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, NEEDY, OTHER],
-        cwd=ROOT,
-        env=os.environ | {"RILLET_PEERS": str(tmp_path), "RILLET_NEEDS": needs, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = os.environ | {"RILLET_PEERS": str(tmp_path), "RILLET_NEEDS": needs, "NO_COLOR": "1"}
+    words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, NEEDY, OTHER)
+    done = run_program(*words, seconds=600, cwd=ROOT, env=variables)
     missing = "Redis 8.10.2 is not built: make peers"
     left_out = [line for line in done.stdout.splitlines() if line.startswith("left out: ")]
     if needs == "all":

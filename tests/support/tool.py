@@ -1,14 +1,24 @@
-"""The tools of the command line in this process: a new Python for each case takes 0.2 s of processor time."""
+"""Programs in tests: any one to its end, and the tools of the command line in this process."""
 
 import io
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
 from rillet.__main__ import _tool
 
 
+def run_program(*words: object, seconds: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*map(str, words)], capture_output=True, text=True, check=False, timeout=seconds, **options
+    )
+
+
 def run_tool(name: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run ``rillet NAME WORDS…``: the function that `main` calls, with what it prints and its status."""
+    """Run ``rillet NAME WORDS…``: the function that `main` calls, with what it prints and its status.
+
+    A new Python for each case takes 0.2 s of processor time.
+    """
     command = [name, *map(str, words)]
     tool = _tool(name)
     assert tool is not None

@@ -1,7 +1,6 @@
 """Clusters of real servers, which are what a Cluster of Rillet is compared with."""
 
 import contextlib
-import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Self
 
 from support.ports import free_port
 from support.servers import ServerProcess, peers_folder
+from support.tool import run_program
 from support.until import until
 from support.wire import ConnectionClosedError, Wire
 
@@ -20,14 +20,7 @@ def redis_cli() -> Path:
 
 def cluster_cli(*words: str | int, seconds: float = 60, program: Path | None = None) -> str:
     """Run ``redis-cli --cluster …``, or another program so, which must succeed; returns what it printed."""
-    done = subprocess.run(
-        [program or redis_cli(), "--cluster", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds,
-        input="yes\n",
-    )
+    done = run_program(program or redis_cli(), "--cluster", *words, seconds=seconds, input="yes\n")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

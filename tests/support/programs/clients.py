@@ -3,11 +3,11 @@
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from support import needs, servers
+from support.tool import run_program
 
 NODE_FOLDER = Path(__file__).parents[2] / "clients" / "node"
 
@@ -40,14 +40,8 @@ def node_modules() -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=cache))
         (fresh / "package.json").write_bytes(package)
-        done = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"],
-            cwd=fresh,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        words = "npm install --no-audit --no-fund --ignore-scripts --loglevel=error".split()
+        done = run_program(*words, seconds=300, cwd=fresh)
         if done.returncode:
             shutil.rmtree(fresh)
             needs.leave_out("node", done.stderr[-500:])

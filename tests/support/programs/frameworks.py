@@ -19,6 +19,7 @@ from pathlib import Path
 from support import needs
 from support.proxies import proxied
 from support.servers import ServerProcess, start_server
+from support.tool import run_program
 
 FOLDER = Path(__file__).parents[2] / "frameworks"
 ENVIRONMENTS = Path(__file__).parents[3] / ".frameworks"
@@ -173,8 +174,6 @@ def _building(name: str, wanted: str) -> Iterator[Path | None]:
 
 def _install(name: str, command: list[str], folder: Path) -> None:
     """One step of building an environment; without a network the test is skipped, and the summary shows that."""
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL, check=False
-    )
+    done = run_program(*command, seconds=SECONDS_TO_INSTALL, cwd=folder)
     if done.returncode:
         needs.leave_out("frameworks", f"{name}: {' '.join(command)}\n{done.stderr[-1500:]}")
