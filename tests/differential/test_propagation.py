@@ -26,7 +26,7 @@ FORGETS_NEW_KEYS = "events of a restored key that was of another type"
 CLASSES_OF_8_8 = "field_events"  # a file of scripts
 LOOK = encode_command("INFO", "stats", "persistence")
 # Scripts whose commands say nothing about the data.
-NOT_ABOUT_DATA = {"connection", "introspection", "protocol", "pubsub", "requests"}
+NOT_ABOUT_DATA = {"client_list", "connection", "introspection", "protocol", "pubsub", "requests"}
 
 
 class Logged:

@@ -9,6 +9,7 @@ A mask is `kind:path`. Kinds:
           above a million it is what is left until a date, which may be at any second of ten: to 100,000
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
     lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
+    words of a text only those that begin with one of what stands behind the colon (`words:flags=,db=`)
     seen  a line that MONITOR sent: without its time, and the address of the client
 
 A path goes down from the reply: `0` an index, `*` every element, a word the value beside that word, in a
@@ -78,6 +79,11 @@ def keep_lines(node: Node, beginning: str) -> Node:
     return node.with_value(b"\n".join(lines))
 
 
+def keep_words(node: Node, beginnings: str) -> Node:
+    kept = tuple(beginnings.encode().split(b","))
+    return node.with_value(b" ".join(word for word in node.value.split() if word.startswith(kept)))
+
+
 @dataclass
 class Masks:
     """The automatic IDs one server has shown so far in one script."""
@@ -122,6 +128,8 @@ class Masks:
                 reply = change_at(reply, path, hide_origin)
             elif kind == "lines":
                 reply = keep_lines(reply, path)
+            elif kind == "words":
+                reply = keep_words(reply, path)
             else:
                 raise ValueError(f"unknown mask {mask!r}")
         return self._hide_known(reply)
