@@ -36,6 +36,9 @@ NO_REPLY = "no reply"
 PATIENCE = 5.0  # seconds
 IMPATIENCE = 0.5
 UNKNOWN = re.compile(rb"ERR unknown (sub)?command|.*Invalid event class")
+TIMERS = ("clients", "keyspace")
+EXPIRES = re.compile(rb"expir(?:es|y)=[1-9]")
+NONE_BLOCKED = b"blocked_clients:0\r\n"
 STEP = re.compile(r"(?P<name>[A-Z])(?P<verb>:|>|<| raw| closed| silent)(?: (?P<rest>.*))?$")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+)')
 
@@ -238,7 +241,7 @@ class Player:
                 yield f"silent {wire.pending(0.02)!r}"
             elif step.verb == "<":
                 for _ in range(int(step.rest or 1)):
-                    yield self.masks.apply(wire.read(), list(step.masks))
+                    yield self.masks.apply(self.awaited(wire), list(step.masks))
             else:
                 wire.send(*split_words(self.masks.fill_in(step.rest)))
                 if step.verb == ":":
@@ -252,6 +255,16 @@ class Player:
         except (ConnectionClosedError, ConnectionError):
             yield "closed"
 
+    def awaited(self, wire: Wire) -> Node:
+        """Read what another command brings. An impatient player gives up at once where no timer can bring it, either."""
+        if self.patience < PATIENCE and not wire.pending():
+            # What was sent before the first question is done by the answer to the second.
+            *_, figures = (self.control.call("INFO", *TIMERS).value for _ in range(2))
+            has_timers = NONE_BLOCKED not in figures or EXPIRES.search(figures)
+            if not has_timers and not wire.pending(0.02) and not wire.is_over():
+                raise TimeoutError
+        return wire.read()
+
     def reply(self, wire: Wire) -> Node:
         """Read a reply. An impatient player gives up where a client is blocked, not where the server is late."""
         until = time.monotonic() + PATIENCE
@@ -260,7 +273,7 @@ class Player:
                 return wire.read()
             except TimeoutError:
                 text = self.control.call("INFO", "clients").value
-                if b"blocked_clients:0\r\n" not in text or time.monotonic() > until:
+                if NONE_BLOCKED not in text or time.monotonic() > until:
                     raise
 
     def wait(self, what: str) -> bool:
