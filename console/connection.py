@@ -12,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 import redis.asyncio
 from redis.asyncio.connection import parse_url
+from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, NoPermissionError, RedisError
@@ -364,9 +366,10 @@ def _client(address: str, protocol: int = 2) -> redis.asyncio.Redis:
             raise ValueError(
                 "a sentinel's address names the hosts of the sentinels: redis+sentinel://a:26379,b/mymaster"
             )
+        # Without `retry` a sentinel that is down is asked four times, for five seconds, before the next one.
         sentinel = Sentinel(  # type: ignore[no-untyped-call]
             [(place.hostname, place.port or 26379) for place in places],
-            sentinel_kwargs={**timeouts, "protocol": 2, **tls},
+            sentinel_kwargs={**timeouts, "protocol": 2, "retry": Retry(NoBackoff(), 0), **tls},
             **{**common, **options},
         )
         master: redis.asyncio.Redis = sentinel.master_for(service)

@@ -114,6 +114,13 @@ async def test_sentinels_and_their_master_are_read_over_tls(kind, tmp_path):
             sentinel.stop()
 
 
+async def test_a_sentinel_that_is_down_is_asked_once(monkeypatch):
+    monkeypatch.setattr("redis.asyncio.retry.sleep", None)  # a second try is made after a pause
+    async with Link("redis+sentinel://127.0.0.1:1/mymaster") as link:
+        with pytest.raises(GoneError):
+            await Poller(link).round()
+
+
 async def test_all_masters_of_a_cluster_are_read_over_tls(tmp_path):  # a cluster of Rillet has no TLS
     folder = make_certificates(tmp_path)
     ports = [servers.free_port() for _ in range(2)]
