@@ -66,7 +66,7 @@ def test_a_password_is_part_of_the_url():
     with rillet.testing.Server(requirepass="secret") as server, server.client() as client:
         assert client.ping()
         with pytest.raises(redis.AuthenticationError):
-            redis.Redis(port=server.port, password="wrong").ping()
+            redis.Redis(port=server.port, password="wrong", retry=None).ping()
         server.reset()
         assert client.ping()
 

@@ -514,7 +514,7 @@ def test_a_unix_socket_a_password_and_a_database(tmp_path):
             assert client.info("keyspace").keys() == {"db3"}
             assert proxy._command(b"GET", b"k") == b"v"
             with pytest.raises(redis.AuthenticationError):
-                redis.Redis(port=proxy.port).ping()
+                redis.Redis(port=proxy.port, retry=None).ping()
         refuses(f"unix://:wrong@{path}", "refuses")
 
 
