@@ -116,18 +116,6 @@ def tree(name: str) -> tuple[Argument, ...]:
     return REGISTRY[name].arguments
 
 
-def as_documented(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """Return the tree without the versions that COMMAND DOCS leaves out."""
-    return tuple(
-        node._replace(
-            since=node.since if node.shows_since else None,
-            shows_since=True,
-            arguments=as_documented(node.arguments),
-        )
-        for node in nodes
-    )
-
-
 def without_names(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Return the tree without the names of its nodes, which its words do not show."""
     return tuple(
