@@ -1,5 +1,7 @@
 """The sections and fields of INFO, and the fields of CLIENT LIST, beside the real servers."""
 
+import re
+
 import pytest
 from support.live import LiveServer
 from support.until import until
@@ -29,6 +31,34 @@ def sections(server, *names):
 def test_info_has_the_sections_of_redis_in_their_order(running, mine, real, names):
     theirs = [title for title in sections(running(real), *names) if title not in LEFT_OUT]
     assert list(sections(running(mine), *names)) == theirs
+
+
+def test_only_the_requested_sections_are_returned(rillet_process):
+    assert list(sections(rillet_process, "SERVER", "nothing", "cpu")) == ["Server", "CPU"]
+    assert sections(rillet_process, "nothing") == {}
+    assert next(iter(sections(rillet_process, "clients", "default"))) == "Server"
+
+
+def test_the_keyspace_is_reported_per_database(rillet_process):
+    with rillet_process.wire() as wire:
+        wire.call("FLUSHALL")
+        assert sections(rillet_process, "keyspace") == {"Keyspace": []}
+        wire.do("SET a 1; SET b 1 EX 1000; SELECT 5; SET c 1")
+    first, second = sections(rillet_process, "keyspace")["Keyspace"]
+    assert second == "db5:keys=1,expires=0,avg_ttl=0,subexpiry=0"
+    assert (
+        900_000 < int(re.fullmatch(r"db0:keys=2,expires=1,avg_ttl=(\d+),subexpiry=0", first)[1]) <= 1_000_000
+    )
+
+
+def test_the_listener_is_reported_with_its_addresses(rillet_process):
+    facts, port = sections(rillet_process, "server")["Server"], rillet_process.port
+    wanted = (
+        f"listener0:name=tcp,bind=127.0.0.1,port={port}",
+        f"tcp_port:{port}",
+        f"process_id:{rillet_process.pid}",
+    )
+    assert {*wanted} <= {*facts}
 
 
 def test_key_sizes_are_counted_as_redis_does(running):

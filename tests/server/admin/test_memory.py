@@ -1,5 +1,4 @@
 import pytest
-from support.servers import start_server
 
 from rillet.server.admin.memory import memory_of_key
 from rillet.server.admin.used_memory import human_bytes, resident_bytes
@@ -23,19 +22,13 @@ def test_a_longer_value_takes_more():
     assert memory_of_key(b"k", stream) > empty
 
 
-@pytest.fixture(scope="module")
-def server():
-    with start_server("rillet") as process:
-        yield process
-
-
 def figures(wire):
     stats = wire.call("MEMORY", "STATS").plain()
     return dict(zip(stats[::2], stats[1::2], strict=True))
 
 
-def test_usage_counts_entries_and_pending_entries(server):
-    with server.wire() as wire:
+def test_usage_counts_entries_and_pending_entries(rillet_process):
+    with rillet_process.wire() as wire:
         wire.do("FLUSHALL; XGROUP CREATE s g 0 MKSTREAM")
         empty = wire.call("MEMORY", "USAGE", "s").plain()
         for number in range(1, 201):
@@ -46,8 +39,8 @@ def test_usage_counts_entries_and_pending_entries(server):
     assert 0 < empty < filled - 200 * 20 < filled < pending - 200 * 8
 
 
-def test_stats_follow_the_data(server):
-    with server.wire() as wire:
+def test_stats_follow_the_data(rillet_process):
+    with rillet_process.wire() as wire:
         wire.call("FLUSHALL")
         before = figures(wire)
         wire.call("SET", "k", "x" * 100_000)
@@ -66,8 +59,8 @@ def test_stats_follow_the_data(server):
     assert again[b"peak.allocated"] == after[b"peak.allocated"] > again[b"total.allocated"]
 
 
-def test_a_large_database_is_estimated_from_a_part(server):
-    with server.wire() as wire:
+def test_a_large_database_is_estimated_from_a_part(rillet_process):
+    with rillet_process.wire() as wire:
         wire.call("FLUSHALL")
         wire.send_raw(b"".join(b"SET key:%05d 0123456789\r\n" % number for number in range(25_000)))
         for _ in range(25_000):
@@ -77,8 +70,8 @@ def test_a_large_database_is_estimated_from_a_part(server):
         wire.call("FLUSHALL")
 
 
-def test_stats_have_redis_names_and_its_types_in_resp3(server, redis7):
-    with server.wire(3) as ours, redis7.wire(3) as theirs:
+def test_stats_have_redis_names_and_its_types_in_resp3(rillet_process, redis7):
+    with rillet_process.wire(3) as ours, redis7.wire(3) as theirs:
         facts, known = ours.call("MEMORY", "STATS"), theirs.call("MEMORY", "STATS")
     assert facts.kind == "%"
     kinds = [
@@ -91,8 +84,8 @@ def test_stats_have_redis_names_and_its_types_in_resp3(server, redis7):
 
 
 @pytest.mark.parametrize("name", ["DOCTOR", "MALLOC-STATS"])
-def test_reports_are_text(server, name):
-    with server.wire() as two, server.wire(3) as three:
+def test_reports_are_text(rillet_process, name):
+    with rillet_process.wire() as two, rillet_process.wire(3) as three:
         assert two.call("MEMORY", name).kind == "$"
         reply = three.call("MEMORY", name)
     assert reply.kind == "="
@@ -100,6 +93,6 @@ def test_reports_are_text(server, name):
     assert reply.value.endswith(b"\n")
 
 
-def test_purge_is_ok(server):
-    with server.wire() as wire:
+def test_purge_is_ok(rillet_process):
+    with rillet_process.wire() as wire:
         assert str(wire.call("MEMORY", "PURGE")) == "+OK"

@@ -1,20 +1,5 @@
 import pytest
-from support.servers import start_server
-from support.until import until
-
-
-@pytest.fixture(scope="module")
-def server():
-    with start_server("rillet", "--enable-debug-command", "yes") as process:
-        yield process
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as connection:
-        connection.call("FLUSHALL")
-        yield connection
-        connection.call("DEBUG", "CLOCK", "RESET")
+from support.live import LiveServer, eventually
 
 
 def test_nothing_that_is_for_tests_is_there_where_debug_was_not_allowed(rillet_process):
@@ -49,10 +34,11 @@ def test_object_shows_how_values_are_stored(wire):
     assert wire.call("DEBUG", "OBJECT", "s", "slow").kind == "-"
 
 
-def test_loading_the_aof_needs_one(wire):
-    wire.call("SET", "k", "v")
-    assert wire.call("DEBUG", "LOADAOF").value.startswith(b"ERR DEBUG LOADAOF needs appendonly yes")
-    assert wire.call("GET", "k").value == b"v"
+def test_loading_the_aof_needs_one():
+    with LiveServer() as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        assert wire.call("DEBUG", "LOADAOF").value.startswith(b"ERR DEBUG LOADAOF needs appendonly yes")
+        assert wire.call("GET", "k").value == b"v"
 
 
 WRITES = (
@@ -67,13 +53,11 @@ CHANGES = (
 ).split("; ")
 
 
-def test_a_replicated_command_is_only_written_down():
-    flags = ("--enable-debug-command", "local", "--appendonly", "yes")
-    with start_server("rillet", *flags) as server, server.wire() as wire:
-        wire.call("DEBUG", "REPLICATE", "SET", "k", "v")
-        assert wire.call("EXISTS", "k").plain() == 0
-        wire.call("DEBUG", "LOADAOF")
-        assert wire.call("GET", "k").value == b"v"
+def test_a_replicated_command_is_only_written_down(wire):
+    wire.call("DEBUG", "REPLICATE", "SET", "k", "v")
+    assert wire.call("EXISTS", "k").plain() == 0
+    wire.call("DEBUG", "LOADAOF")
+    assert wire.call("GET", "k").value == b"v"
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -143,7 +127,7 @@ def test_a_paused_cron_expires_nothing_until_somebody_looks(wire):
     wire.do("DEBUG PAUSE-CRON 1; SET k v PX 1; DEBUG SLEEP 0.25")
     assert wire.call("DBSIZE").plain() == 1
     wire.call("DEBUG", "PAUSE-CRON", 0)
-    until(lambda: wire.call("DBSIZE").plain() == 0)
+    eventually(lambda: wire.call("DBSIZE").plain() == 0)
 
 
 def test_active_expiry_can_be_switched_off(wire):
@@ -153,19 +137,15 @@ def test_active_expiry_can_be_switched_off(wire):
     assert wire.call("DBSIZE").plain() == 0
 
 
-def test_a_new_replication_id_is_another_one(wire):
-    def replication_id():
-        text = wire.call("INFO", "replication").value.decode()
-        return next(line for line in text.splitlines() if line.startswith("master_replid:"))
-
-    before = replication_id()
+def test_a_new_replication_id_is_another_one(server, wire):
+    before = server.info("master_replid")
     wire.call("DEBUG", "CHANGE-REPL-ID")
-    assert replication_id() != before
+    assert server.info("master_replid") != before
 
 
 def test_log_writes_into_the_log(server, wire):
     wire.call("DEBUG", "LOG", "a line of ours")
-    assert "DEBUG LOG: a line of ours" in server.log
+    assert "DEBUG LOG: a line of ours" in server.log.text()
 
 
 def test_help_lists_every_subcommand(wire):
