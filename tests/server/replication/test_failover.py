@@ -10,8 +10,6 @@ import pytest
 from support.deployments.replication import Peer, call, follow, in_step, info, pause
 from support.until import until
 
-ABORTED = "aborted: Replica never caught up before timeout"
-
 
 def state(server):
     return info(server, "master_failover_state")
@@ -57,35 +55,6 @@ def test_master_and_replica_change_places_without_a_snapshot(started, first, sec
     assert call(master, "SET", "back", "3") == b"OK"
 
 
-def test_writes_of_all_clients_survive(started):
-    servers = [started("rillet"), started("redis810")]
-    follow(servers[1], servers[0].port)
-    confirmed: list[bytes] = []
-    stop = threading.Event()
-
-    def write() -> None:
-        with servers[0].wire() as wire:
-            number = 0
-            while not stop.is_set():
-                number += 1
-                if wire.call("RPUSH", "l", number).value.startswith(b"READONLY"):
-                    return
-                confirmed.append(b"%d" % number)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        until(lambda: len(confirmed) > 100)
-        assert call(servers[0], "FAILOVER") == b"OK"
-        writer.join(20)
-        assert not writer.is_alive()
-    finally:
-        stop.set()
-        writer.join()
-    until(lambda: info(servers[1], "role") == "master")
-    assert call(servers[1], "LRANGE", "l", 0, -1) == confirmed
-
-
 def test_writes_wait_and_reads_do_not_until_it_is_aborted(started):
     master, replica = started("rillet"), started("redis810")
     follow(replica, master.port)
@@ -112,18 +81,6 @@ def test_writes_wait_and_reads_do_not_until_it_is_aborted(started):
         assert call(master, "GET", "k") == b"2"
     in_step(master, replica)
     assert call(replica, "GET", "k") == b"2"
-
-
-def test_the_timeout_aborts_it(started):
-    master, replica = started("rillet"), started("rillet")
-    follow(replica, master.port)
-    in_step(master, replica)
-    with standing_still(replica), master.wire() as writer:
-        call(master, "SET", "k", "1")
-        assert call(master, "FAILOVER", "TIMEOUT", 100) == b"OK"
-        assert writer.call("SET", "k", "2").value == b"OK"
-        assert state(master) == "no-failover"
-        assert ABORTED in master.log
 
 
 def test_only_replicas_that_are_there_can_be_chosen(started, connect):

@@ -60,6 +60,7 @@ def test_a_timeout_or_abort_leaves_the_master_and_its_writes(pair, words):
             assert call(master, "FAILOVER", "ABORT") == b"OK"
         assert writer.read().value == b"OK"
         assert state(master) == ("master", "no-failover")
+        assert words == "FAILOVER" or "aborted: Replica never caught up before timeout" in master.log
         pausing.call("CLIENT", "UNPAUSE")
     in_step(master, replica)
     assert call(replica, "MGET", "k", "late") == [b"2", b"1"]
