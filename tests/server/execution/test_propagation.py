@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.aof import read_commands
 from support.live import LiveServer, eventually, words
+from support.wire import commands, encode_command
 
 from rillet.protocol.replies import command
 from rillet.server.execution.propagation import Propagation
@@ -31,13 +32,31 @@ def propagation(sink):
     return propagation
 
 
+@pytest.fixture
+def sent(propagation):
+    """What replicas get, beside the file that is ``sink``."""
+    sent = []
+    propagation.connect(sent.append, to_replicas=True)
+    return sent
+
+
 def propagated(sink) -> list[list[bytes]]:
     return read_commands(b"".join(sink))
 
 
-def test_one_effect_is_bare_behind_its_select(propagation, sink):
-    propagation.add(0, [b"SET", b"k", b"v"])
+def flush(propagation, db: int, *effects: str) -> None:
+    """A unit of these effects."""
+    for effect in effects:
+        propagation.add(db, effect.encode().split())
     propagation.flush()
+
+
+def unit(text: str) -> bytes:
+    return b"".join(encode_command(*words) for words in commands(text))
+
+
+def test_one_effect_is_bare_behind_its_select(propagation, sink):
+    flush(propagation, 0, "SET k v")
     propagation.add_encoded(0, command([b"DEL", b"k"]))
     propagation.flush()
     assert propagated(sink) == words("SELECT 0\nSET k v\nDEL k")
@@ -46,8 +65,7 @@ def test_one_effect_is_bare_behind_its_select(propagation, sink):
 def test_several_effects_are_a_transaction_with_the_select_inside(propagation, sink):
     propagation.add(2, [b"SET", b"k", b"v"])
     propagation.add(2, [b"DEL", b"k"])
-    propagation.add(3, [b"DEL", b"l"])
-    propagation.flush()
+    flush(propagation, 3, "DEL l")
     assert propagated(sink) == words("MULTI\nSELECT 2\nSET k v\nDEL k\nSELECT 3\nDEL l\nEXEC")
     assert len(sink) == 1, "a unit reaches a sink in one piece"
 
@@ -142,9 +160,7 @@ def test_the_select_of_a_unit_precedes_multi_as_7_0_writes_it(propagation, sink)
     for db in (1, 1, 0):
         propagation.add(db, [b"DEL", b"k"])
     propagation.flush()
-    propagation.add(0, [b"DEL", b"a"])
-    propagation.add(0, [b"DEL", b"b"])
-    propagation.flush()
+    flush(propagation, 0, "DEL a", "DEL b")
     assert propagated(sink) == words(
         "SELECT 1\nMULTI\nDEL k\nDEL k\nSELECT 0\nDEL k\nEXEC\nMULTI\nDEL a\nDEL b\nEXEC"
     )
@@ -181,20 +197,17 @@ def test_a_unit_for_which_there_is_no_memory_is_passed_on_with_the_next_one(numb
     with pytest.raises(MemoryError):
         propagation.flush()
     assert not taken
-    propagation.add(0, [b"DEL", b"k"])
-    propagation.flush()
+    flush(propagation, 0, "DEL k")
     sets = "".join(f"SET k {at}\n" for at in range(number))
     assert propagated(taken) == words(f"MULTI\nSELECT 0\n{sets}DEL k\nEXEC")
     assert not propagation.effects
 
 
 def test_a_new_sink_starts_with_a_select(propagation, sink):
-    propagation.add(1, [b"SET", b"k", b"v"])
-    propagation.flush()
+    flush(propagation, 1, "SET k v")
     other = []
     propagation.connect(other.append)
-    propagation.add(1, [b"SET", b"k", b"w"])
-    propagation.flush()
+    flush(propagation, 1, "SET k w")
     assert propagated(other) == words("SELECT 1\nSET k w")
 
 
@@ -211,6 +224,52 @@ def test_a_disconnected_sink_receives_nothing(propagation, sink):
     propagation.add(0, [b"SET", b"k", b"v"])
     assert not propagation.effects
     assert not sink
+
+
+# With replicas
+
+
+def test_file_and_replicas_get_the_same_bytes_and_select_for_themselves(propagation, sink, sent):
+    flush(propagation, 3, "DEL a")
+    propagation.select_again(sent.append)
+    flush(propagation, 3, "DEL b")
+    assert sink == [unit("SELECT 3; DEL a"), unit("DEL b")]
+    assert sent == [unit("SELECT 3; DEL a"), unit("SELECT 3; DEL b")]
+
+
+def test_what_is_for_replicas_alone_stays_in_its_place_there(propagation, sink, sent):
+    propagation.add(0, [b"DEL", b"a"])
+    for message in (b"m", b"n"):
+        propagation.add_for_replicas(1, [b"PUBLISH", b"c", message])
+        propagation.flush()
+    flush(propagation, 0, "DEL b")
+    assert sink == [unit("SELECT 0; DEL a"), unit("DEL b")]
+    first = "MULTI; SELECT 0; DEL a; SELECT 1; PUBLISH c m; EXEC"
+    assert sent == [unit(first), unit("PUBLISH c n"), unit("SELECT 0; DEL b")]
+
+
+def test_without_replicas_nothing_is_kept_for_them(propagation, sink, sent):
+    propagation.disconnect(sent.append)
+    propagation.add_for_replicas(0, [b"PUBLISH", b"c", b"m"])
+    assert propagation.effects == []
+    propagation.disconnect(sink.append)
+    assert not propagation.active
+
+
+def test_replicas_get_older_forms_of_what_the_file_keeps_unchanged(propagation, sink, sent):
+    for newer, older in (([b"NEW"], [[b"OLD", b"1"], [b"OLD", b"2"]]), ([b"NEWER"], [])):
+        propagation.add_with_downgrade(0, newer, older)
+        propagation.flush()
+    flush(propagation, 0, "DEL a")
+    assert sink == [unit("SELECT 0; NEW"), unit("NEWER"), unit("DEL a")]
+    assert sent == [unit("MULTI; SELECT 0; OLD 1; OLD 2; EXEC"), unit("DEL a")]
+
+
+def test_forgotten_effects_leave_nothing_behind(propagation, sink, sent):
+    propagation.add_for_replicas(0, [b"PUBLISH", b"c", b"m"])
+    propagation.forget()
+    flush(propagation, 0, "DEL a")
+    assert sink == sent == [unit("SELECT 0; DEL a")]
 
 
 # Through the server
