@@ -98,24 +98,15 @@ def test_a_second_signal_forces_the_end(launch):
 # Where it listens
 
 
-def test_a_port_in_use_is_logged_and_ends_the_start(launch):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        process = launch("--port", port, "--bind", "127.0.0.1")
-        assert process.wait() == 1
-    assert f"Warning: Could not create server TCP listening socket 127.0.0.1:{port}:" in process.output
-    assert f"Failed listening on port {port} (tcp), aborting." in process.output
-    assert "Traceback" not in process.output
-
-
-def test_a_start_that_fails_leaves_the_files_of_the_running_server(launch, tmp_path):
+def test_a_start_on_a_port_in_use_says_so_and_leaves_the_files_of_the_running_server(launch, tmp_path):
     unix, pidfile = tmp_path / "sock", tmp_path / "pid"
     flags = ("--unixsocket", unix, "--pidfile", pidfile, "--bind", "127.0.0.1")
     first = launch("--port", 0, *flags).ready()
     second = launch("--port", first.port, *flags)
     assert second.wait() == 1
+    assert f"Warning: Could not create server TCP listening socket 127.0.0.1:{first.port}:" in second.output
+    assert f"Failed listening on port {first.port} (tcp), aborting." in second.output
+    assert "Traceback" not in second.output
     assert pidfile.read_text() == f"{first.popen.pid}\n"
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(unix))

@@ -422,15 +422,8 @@ def test_as_in_redis_a_server_that_must_save_stays(homeless):
         (["--save", ""], "The data will not be saved: there is no append-only file and no save point"),
     ],
 )
-def test_the_start_says_where_the_data_will_be_saved(tmp_path, flags, said):
-    lines = []
-    command = [sys.executable, "-m", "rillet", "--port", "0", *flags]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            lines.append(line)
-            if "Ready to accept" in line:
-                process.terminate()
-    assert any(line.endswith(f"* {said.format(tmp_path)}\n") for line in lines), lines
+def test_the_start_says_where_the_data_will_be_saved(launch, tmp_path, flags, said):
+    assert f"* {said.format(tmp_path)}\n" in launch("--port", "0", *flags, folder=tmp_path).ready().output
 
 
 def test_the_start_warns_of_a_folder_that_is_not_writable(monkeypatch, tmp_path):

@@ -1,12 +1,11 @@
 """The order of checks before a command runs, and what a bug in a handler does to the server: nothing."""
 
 import pytest
-from support.live import LiveServer, eventually
+from support.live import eventually
 from support.servers import start_server
 
 from rillet.commands.runtime import client as runtime_client
 
-NOAUTH = b"NOAUTH Authentication required."
 ABORTED = b"EXECABORT Transaction discarded because of previous errors."
 
 
@@ -17,13 +16,6 @@ def error(wire, *words) -> bytes:
 
 
 # Lookup and arity
-
-
-def test_arity_comes_before_authentication_and_lookup_before_arity():
-    with LiveServer(requirepass="x") as server, server.wire() as wire:
-        assert error(wire, "GET") == b"ERR wrong number of arguments for 'get' command"
-        assert error(wire, "FOO") == b"ERR unknown command 'FOO'"
-        assert error(wire, "GET", "a") == NOAUTH
 
 
 def test_debug_is_refused_before_authentication_is_asked_for():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -39,15 +38,12 @@ def test_a_second_server_on_the_folder_is_refused_with_the_pid_of_the_first(tmp_
         pass
 
 
-def test_the_command_ends_with_status_1_and_says_why(tmp_path):
+def test_the_command_ends_with_status_1_and_says_why(launch, tmp_path):
     with server(tmp_path, **KEPT):
-        words = ["--dir", tmp_path, "--port", "0", "--bind", "127.0.0.1", "--appendonly", "yes"]
-        done = subprocess.run(
-            [sys.executable, "-m", "rillet", *words], capture_output=True, text=True, check=False, timeout=60
-        )
-    assert done.returncode == 1
-    assert refusal(os.getpid()) in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+        second = launch("--port", "0", "--appendonly", "yes", folder=tmp_path)
+        assert second.wait() == 1
+    assert refusal(os.getpid()) in second.output
+    assert "Traceback" not in second.output
 
 
 def test_servers_on_folders_of_their_own_and_servers_that_keep_nothing_live_together(tmp_path):
@@ -98,22 +94,12 @@ def test_moving_to_another_folder_takes_that_and_gives_up_the_first(tmp_path):
             pass
 
 
-def test_after_kill_9_the_folder_is_free(tmp_path):
-    words = ["--dir", tmp_path, "--port", "0", "--bind", "127.0.0.1", "--appendonly", "yes"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rillet", *map(str, words)],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        for line in process.stdout:
-            if "Ready to accept" in line:
-                break
-        with pytest.raises(FolderInUseError, match=refusal(process.pid)):
-            FolderLock(str(tmp_path))
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+def test_after_kill_9_the_folder_is_free(launch, tmp_path):
+    process = launch("--port", "0", "--appendonly", "yes", folder=tmp_path).ready().popen
+    with pytest.raises(FolderInUseError, match=refusal(process.pid)):
+        FolderLock(str(tmp_path))
+    process.kill()
+    process.wait()
     assert (tmp_path / NAME).exists()
     with server(tmp_path, **KEPT) as next_one:
         assert next_one.client().ping()

@@ -50,13 +50,20 @@ def test_a_virtual_clock_moves_the_master_and_the_replica_waits_for_its_word():
         eventually(lambda: here.call("DBSIZE").plain() == 0)
 
 
-def test_a_server_ends_in_the_middle_of_a_snapshot():
+@contextmanager
+def a_long_snapshot():
+    """A master that begins to send 20 MB to a replica."""
     with LiveServer(repl_diskless_sync_delay=0) as master, master.wire() as there:
         for number in range(20):
             there.call("SET", f"k{number}", "x" * 1_000_000)
         replica = FakeReplica(master, "eof")
         replica.send("PSYNC", "?", "-1")
         assert replica.line().startswith(b"+FULLRESYNC")
+        yield master, there, replica
+
+
+def test_a_server_ends_in_the_middle_of_a_snapshot():
+    with a_long_snapshot() as (master, _, replica):
         assert replica.line().startswith(b"$EOF")
         folder = master.folder
         assert list(folder.glob("temp-repl-*")) != []
@@ -87,12 +94,8 @@ def test_clients_that_come_when_a_snapshot_was_given_up_are_served(monkeypatch):
 
 
 def test_a_replica_that_leaves_in_the_middle_of_a_snapshot_ends_it():
-    with LiveServer(repl_diskless_sync_delay=0) as master, master.wire() as there:
-        for number in range(20):
-            there.call("SET", f"k{number}", "x" * 1_000_000)
-        with FakeReplica(master, "eof") as replica:
-            replica.send("PSYNC", "?", "-1")
-            assert replica.line().startswith(b"+FULLRESYNC")
+    with a_long_snapshot() as (master, there, replica):
+        replica.close()
         eventually(lambda: not list(master.folder.glob("temp-repl-*")))
         assert there.call("PING").value == b"PONG"
         assert master.info("connected_slaves") == "0"
