@@ -57,49 +57,40 @@ def _begin(wire: Wire, field: str, *words: str) -> None:
     wire.call(*QUICK)
 
 
-@contextlib.contextmanager
+# What is under way, once some keys are there
+
+
 def nothing(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     yield
 
 
-@contextlib.contextmanager
 def first_file(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     _begin(wire, "aof_rewrite_in_progress", "CONFIG", "SET", "appendonly", "yes")
     wire.call("SET", "behind", "v")
     yield
 
 
-@contextlib.contextmanager
 def first_file_behind_a_save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
     wire.call("CONFIG", "SET", "appendonly", "yes")
     until(lambda: info(wire, "aof_rewrite_scheduled") == "1")
     yield
 
 
-@contextlib.contextmanager
 def rewrite(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     _begin(wire, "aof_rewrite_in_progress", "BGREWRITEAOF")
     wire.call("SET", "behind", "v")
     yield
 
 
-@contextlib.contextmanager
 def save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
     wire.call("SET", "behind", "v")
     yield
 
 
-@contextlib.contextmanager
 def failed_save(server: ServerProcess, wire: Wire) -> Iterator[None]:
     """No file can take the place of a folder."""
-    fill(wire)
     (server.dir / "dump.rdb").mkdir()
     (server.dir / "dump.rdb" / "x").touch()
     wire.call("BGSAVE")
@@ -109,9 +100,7 @@ def failed_save(server: ServerProcess, wire: Wire) -> Iterator[None]:
     (server.dir / "dump.rdb").rmdir()
 
 
-@contextlib.contextmanager
 def full_sync(server: ServerProcess, wire: Wire) -> Iterator[None]:
-    fill(wire)
     wire.call(*SLOW)
     with FakeReplica(server, "psync2", "eof") as replica:
         replica.send("PSYNC", "?", "-1")
@@ -122,7 +111,6 @@ def full_sync(server: ServerProcess, wire: Wire) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
 def lagging_replica(server: ServerProcess, wire: Wire) -> Iterator[None]:
     """It has all, and has acknowledged nothing."""
     with FakeReplica(server, "psync2", "eof") as replica:
@@ -133,19 +121,27 @@ def lagging_replica(server: ServerProcess, wire: Wire) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
 def mute_master(_server: ServerProcess, wire: Wire) -> Iterator[None]:
     """REPLICAOF of a port that accepts and says nothing: the data is still that of before."""
-    fill(wire)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         wire.call("REPLICAOF", "127.0.0.1", str(mute.getsockname()[1]))
         yield
 
 
 AOF, POINTS = ("--appendonly", "yes"), ("--save", "3600 1000000")
-UNDER_WAY: dict[
-    str, tuple[Callable[[ServerProcess, Wire], AbstractContextManager[None]], tuple[str, ...]]
-] = {
+Begin = Callable[[ServerProcess, Wire], Iterator[None]]
+
+
+def _filled(begin: Begin) -> Callable[[ServerProcess, Wire], AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def filled(server: ServerProcess, wire: Wire) -> Iterator[None]:
+        fill(wire)
+        yield from begin(server, wire)
+
+    return filled
+
+
+_UNDER_WAY: dict[str, tuple[Begin, tuple[str, ...]]] = {
     "nothing": (nothing, ()),
     "nothing, with save points": (nothing, POINTS),
     "nothing, with a file": (nothing, AOF),
@@ -165,6 +161,7 @@ UNDER_WAY: dict[
     "a master that is silent": (mute_master, AOF),
     "a master that is silent, with save points": (mute_master, POINTS),
 }
+UNDER_WAY = {name: (_filled(begin), flags) for name, (begin, flags) in _UNDER_WAY.items()}
 ENDS = (
     "TERM",
     "INT",

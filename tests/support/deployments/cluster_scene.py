@@ -94,20 +94,7 @@ class Scene:
     def settle(self) -> None:
         """Wait until all nodes say the same of the slots and of the state."""
         if self.is_real:
-            until(self._agree)
-
-    def _agree(self) -> bool:
-        return len({self._view(wire) for wire in self.wires.values()}) == 1
-
-    @staticmethod
-    def _view(wire: Wire) -> tuple[bytes, ...]:
-        state = wire.call("CLUSTER", "INFO").value.split(b"\r\n")[0]
-        lines = [line.split() for line in wire.call("CLUSTER", "NODES").value.splitlines()]
-        facts = [
-            b" ".join([line[0], line[2].replace(b"myself,", b""), *(w for w in line[8:] if w[:1] != b"[")])
-            for line in lines
-        ]
-        return state, *sorted(facts)
+            until(self.cluster.agrees)
 
     def __enter__(self) -> Self:
         return self

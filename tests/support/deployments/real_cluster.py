@@ -92,7 +92,11 @@ class RealCluster:
 
     def is_in_step(self) -> bool:
         """Whether each replica has what its master has sent, and all nodes see the same."""
-        return all(map(self._is_whole, self.nodes)) and len({self._view(node) for node in self.nodes}) == 1
+        return all(map(self._is_whole, self.nodes)) and self.agrees()
+
+    def agrees(self) -> bool:
+        """Whether all nodes say the same of the slots and of the state."""
+        return len(set(map(self._view, self.nodes))) == 1
 
     def _is_whole(self, node: ClusterNodeProcess) -> bool:
         with contextlib.suppress(OSError, ConnectionClosedError), node.wire() as wire:
@@ -108,6 +112,7 @@ class RealCluster:
     def _view(node: ClusterNodeProcess) -> tuple[tuple[bytes, ...], ...]:
         with node.wire() as wire:
             lines = [(line[0], line[2].replace(b"myself,", b""), *line[8:]) for line in _lines(wire)]
+            lines.append(tuple(wire.call("CLUSTER", "INFO").value.splitlines()[:1]))
         return tuple(sorted(tuple(word for word in line if word[:1] != b"[") for line in lines))
 
     def move_slot(self, slot: int, *, between: Callable[[], object] = lambda: None) -> None:
