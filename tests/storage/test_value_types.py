@@ -110,11 +110,17 @@ def test_a_file_restores_it_with_what_its_type_byte_cannot_express(client, value
         assert len(fresh.idempotent) == len(client.server.keyspace.idempotent)
 
 
-def test_the_commands_of_a_rewrite_create_it(client):
+# The words of the longest command that a rewrite makes of each type: of 64 elements, two words each or one.
+LONGEST = {"list": 66, "set": 66, "zset": 130}
+
+
+def test_the_commands_of_a_rewrite_create_it(client, value):
     other = make_client(server=FakeServer())
-    commands = b"".join(rewrite_commands(client.server.keyspace))
-    for argv in RequestParser().feed(commands):
+    commands = RequestParser().feed(b"".join(rewrite_commands(client.server.keyspace)))
+    for argv in commands:
         run(other, *argv)
+    longest = max(map(len, commands))
+    assert longest == LONGEST.get(TYPES[type(value)].name.decode(), longest)
     assert keyspace_digest(other.server.keyspace) == keyspace_digest(client.server.keyspace)
 
 

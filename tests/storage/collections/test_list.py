@@ -1,26 +1,9 @@
 """What a loaded list becomes, what moves and is found in long ones, and their sizes."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.list import LISTPACK, QUICKLIST, List
 
 DEFAULT = -2
-WORD = st.one_of(
-    st.sampled_from([b"", b"a", b"b", b"0", b"-1", b"007", b"123456789"]), st.binary(max_size=80)
-)
-WORDS = st.lists(WORD, min_size=1, max_size=40)
-
-
-@given(WORDS)
-def test_the_commands_of_a_rewrite_make_it_again(words):
-    again: list[bytes] = []
-    for name, key, *elements in List(words * 5).commands(b"l"):
-        assert (name, key) == (b"RPUSH", b"l")
-        assert len(elements) <= 64
-        again += elements
-    assert again == words * 5
 
 
 def test_matches_are_found_from_the_end_across_thousands():

@@ -72,17 +72,6 @@ def test_a_few_of_many_are_chosen_without_a_list_of_all():
     assert len(set(value.sample(100))) == 100
 
 
-def test_the_commands_that_make_a_set_hold_64_members_each():
-    value = made_of(*(b"%d" % number for number in range(130)), limits=Limits())
-    commands = list(value.commands(b"k"))
-    assert [words[:3] for words in commands] == [
-        (b"SADD", b"k", b"0"),
-        (b"SADD", b"k", b"64"),
-        (b"SADD", b"k", b"128"),
-    ]
-    assert [member for words in commands for member in words[2:]] == list(value)
-
-
 def test_size_grows_with_members():
     assert made_of(b"a").payload_bytes < made_of(b"a", b"b").payload_bytes < 1000
     assert Set().payload_bytes == 0

@@ -44,14 +44,6 @@ def test_what_was_loaded_is_made_to_fit(scores, packed):
     assert value.encoding == (b"listpack" if fits else b"skiplist")
 
 
-def test_the_commands_that_make_it_hold_64_members_each():
-    value = SortedSet({b"m%03d" % number: number + 0.5 for number in range(130)})
-    commands = list(value.commands(b"k"))
-    assert [len(words) for words in commands] == [130, 130, 6]
-    assert commands[0][:4] == (b"ZADD", b"k", b"0.5", b"m000")
-    assert commands[2][-2:] == (b"129.5", b"m129")
-
-
 def test_parts_yield_members_and_scores_in_order():
     value = SortedSet({b"b": 1.0, b"a": 1.0, b"c": -inf})
     assert list(value.digest_parts()) == [b"c", b"-inf", b"a", b"1", b"b", b"1"]
