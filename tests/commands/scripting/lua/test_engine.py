@@ -59,3 +59,21 @@ def test_users_have_no_more_rights_in_scripts(server, wire):
         assert str(bob.call("EVAL", "return redis.call('get', 'k')", 1, "x")).startswith("-NOPERM")
     assert {entry[5] for entry in wire.call("ACL", "LOG").plain()} == {b"lua", b"toplevel"}
     wire.call("ACL", "DELUSER", "bob")
+
+
+def test_a_script_of_forty_kilobytes(wire):
+    """As long as the longest that libraries send."""
+    helpers = "\n".join(
+        f"local function step{number}(key, by)\n"
+        f"  -- adds {number} to a counter, and says so in its stream\n"
+        f"  local value = redis.call('INCRBY', key, by + {number})\n"
+        f"  if value > {number * 7} then redis.call('XADD', key .. ':log', '*', 'step', {number}) end\n"
+        "  return value\n"
+        "end"
+        for number in range(150)
+    )
+    calls = "\n".join(f"total = step{number}(KEYS[1], tonumber(ARGV[1]))" for number in range(150))
+    script = f"{helpers}\nlocal total = 0\n{calls}\nreturn total"
+    assert len(script) > 40_000
+    for times in (1, 2):
+        assert wire.call("EVAL", script, 1, "n", 2).plain() == times * (sum(range(150)) + 300)
