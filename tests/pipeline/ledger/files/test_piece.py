@@ -13,16 +13,22 @@ from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
 from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.records import scan, sorter
+from rillet.pipeline.ledger.records.recorder import Recorder
 from rillet.pipeline.ledger.records.scan import START, Cursor
 from rillet.pipeline.ledger.schema import NAMES
 
 BLOCK = 64  # bytes, so that small files have many
 
-names = st.sampled_from([b"s", b"orders", b"\xff", b"a\r\n*1", b"", b"b\r\n$1\r\n0\r\n"])
-ids = st.sampled_from(
-    [b"1-1", b"5-3", b"12-0", b"1790000000000-0", b"007-1", b"5", b"9223372036854775808-0", b"$"]
+names = st.sampled_from(
+    [b"s", b"orders", b"\xff", b"a\r\n*1", b"", b"b\r\n$1\r\n0\r\n", b"caf\xc3\xa9", b"a\\x5c"]
 )
-numbers = st.sampled_from([b"1", b"2", b"12", b"01", b"1790000000123", b"9" * 20, b"-1", b""])
+ids = st.sampled_from(
+    [b"1-1", b"5-3", b"12-0", b"1790000000000-0", b"007-1", b"5", b"9223372036854775808-0", b"$", b"1790000000000-10",
+     b"5-01", b"18446744073709551615-3", b"1,2-3", b"1-1,2-2"]
+)  # fmt: skip
+numbers = st.sampled_from(
+    [b"1", b"2", b"12", b"01", b"1790000000123", b"9" * 20, b"-1", b"", b"18446744073709551616", b"x"]
+)
 
 
 @st.composite
@@ -31,14 +37,20 @@ def claims(draw) -> bytes:
         b"XCLAIM", draw(names), draw(names), draw(names), b"0", draw(ids), b"TIME", draw(numbers), b"RETRYCOUNT",
         draw(numbers), b"FORCE", b"JUSTID", b"LASTID", draw(ids),
     ]  # fmt: skip
-    return record(*draw(st.sampled_from([words, words, words, words[:12], [*words[:4], b"7", *words[5:]]])))
+    odd = [
+        words[:12],
+        [*words[:4], b"7", *words[5:]],
+        [*words[:6], *words[8:10], *words[6:8], *words[10:]],
+        [*words, b"x"],
+    ]
+    return record(*draw(st.sampled_from([words] * 4 + odd)))
 
 
 @st.composite
 def adds(draw) -> bytes:
     options = draw(
         st.sampled_from([[], [], [b"MAXLEN", b"=", b"5"], [b"maxlen", b"=", b"12"], [b"MINID", b"=", b"3-0"],
-                         [b"MINID", b"=", b"3"], [b"MAXLEN", b"5"], [b"NOMKSTREAM"], [b"MAXLEN", b"=", b"5", b"LIMIT", b"9"]])
+                         [b"MINID", b"=", b"3"], [b"minid", b"=", b"3-0"], [b"MAXLEN", b"=", b"x"], [b"MAXLEN", b"5"], [b"NOMKSTREAM"], [b"MAXLEN", b"=", b"5", b"LIMIT", b"9"]])
     )  # fmt: skip
     return record(b"XADD", draw(names), *options, draw(ids), b"f", draw(values))
 
@@ -60,11 +72,21 @@ values = st.lists(st.sampled_from(pieces), max_size=4).map(b"".join).flatmap(
 acks = st.builds(
     lambda key, group, found: record(b"XACK", key, group, *found), names, names, st.lists(ids, max_size=20)
 )
+tails = numbers.map(lambda count: [b"ENTRIESREAD", count]) | st.sampled_from([[], [b"entriesread", b"3"]])
 moves = st.builds(
-    lambda what, last, count: record(b"XGROUP", what, b"s", b"g", last, b"ENTRIESREAD", count),
-    st.sampled_from([b"SETID", b"SETID", b"CREATE"]), ids, numbers,
+    lambda what, key, group, last, tail: record(b"XGROUP", what, key, group, last, *tail),
+    st.sampled_from([b"SETID", b"SETID", b"CREATE", b"setid"]), names, names, ids, tails,
 )  # fmt: skip
-records = st.one_of(st.sampled_from([*usual, *state, *notes]), claims(), adds(), acks, moves)
+others = [
+    record(*words.split())
+    for words in (
+        b"multi", b"select 1", b"DEL s t", b"XDEL s 1-1", b"HSET h f v", b"XADD", b"XACK s", b"XADD s * f v",
+        b"xack s g 1-1", b"xadd s 1-1 f v",
+    )
+]  # fmt: skip
+records = st.one_of(
+    st.sampled_from([*usual, *state, *notes]), claims(), adds(), acks, moves, st.sampled_from(others)
+)
 files = st.lists(
     st.one_of(records, st.tuples(st.sampled_from(usual), st.integers(2, 5)).map(lambda run: run[0] * run[1])),
     min_size=1,
@@ -147,3 +169,9 @@ def test_a_first_delivery_has_the_count_1_and_no_other_spelling():
     odd = record(*b"XCLAIM orders g c 0 5-3 TIME 17 RETRYCOUNT 01 FORCE JUSTID LASTID 5-3".split())
     rows = rows_of(usual[0] * 2 + odd * 2 + usual[0])
     assert [row[NAMES.index("event")] for row in rows] == ["delivered"] * 2 + ["claimed"] * 2 + ["delivered"]
+
+
+def test_a_record_that_is_no_list_of_words_is_refused():
+    for words in ([[b"nested"]], [1], b"text", [b"XADD", b"s", 5], [b"XCLAIM", *[7] * 13]):
+        with pytest.raises(LedgerError):
+            sorter.Sorter(Recorder()).take([words], [0], [(1, None)])
