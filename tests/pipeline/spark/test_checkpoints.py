@@ -2,6 +2,7 @@
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from support.spark.queries import collected
 
 CLASS = "spark.sql.streaming.checkpointFileManagerClass"
 PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -16,18 +17,12 @@ def taken(spark, redis, stream, tmp_path):
     def run(manager, first, count):
         redis.pipeline([("XADD", stream, f"{n}-0", "n", n) for n in range(first, first + count)])
         given = {"streams": stream, "startingOffsets": "earliest", "maxRowsPerTrigger": "2"}
-        found = []
         frame = spark.readStream.format("redis-streams").options(**redis.options, **given).load()
         spark.conf.set(CLASS, manager)
         try:
-            query = (
-                frame.writeStream.foreachBatch(lambda rows, _: found.extend(row.id for row in rows.collect()))
-                .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-            )  # fmt: skip
-            query.awaitTermination()
+            return [int(row.id.removesuffix("-0")) for row in collected(frame, tmp_path)]
         finally:
             spark.conf.set(CLASS, OURS)
-        return [int(each.removesuffix("-0")) for each in found]
 
     return run
 
@@ -94,31 +89,3 @@ def test_a_name_that_is_taken_is_not_taken_again(spark, redis, tmp_path):
         assert (tmp_path / "7").read_bytes() == b"first"
         write(b"third", over=True)
         assert (tmp_path / "7").read_bytes() == b"third"
-
-
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [({}, "streams"), ({"mode": "group", "group": "g"}, "positions")],
-    ids=["range", "group"],
-)
-def test_a_query_over_many_streams_goes_on_from_its_packed_offset(
-    spark, redis, stream, tmp_path, given, name
-):
-    names = [f"{stream}:{n:03}" for n in range(130)]  # more than are written as rows
-    options = {**redis.options, **given, "streamsPattern": f"{stream}:*", "startingOffsets": "earliest"}
-
-    def read(first):
-        redis.pipeline([("XADD", name, f"{first}-{n + 1}", "n", n) for n, name in enumerate(names)])
-        found = []
-        frame = spark.readStream.format("redis-streams").options(**options).load()
-        query = (
-            frame.writeStream.foreachBatch(lambda rows, _: found.extend(row.id for row in rows.collect()))
-            .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination()
-        return sorted(found, key=lambda text: int(text.partition("-")[2]))
-
-    for first in (1, 2):
-        assert read(first) == [f"{first}-{n + 1}" for n in range(130)]
-    offset = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)).read_text()
-    assert f'"{name}": "' in offset  # one text

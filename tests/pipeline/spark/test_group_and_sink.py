@@ -4,10 +4,9 @@ import json
 
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
-
-on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
+from support.spark.queries import collected, forget_last_commit, run
 
 
 def add(redis, stream, count, *, start=0):
@@ -20,37 +19,12 @@ def group(spark, redis, stream, **options):
     return spark.readStream.format("redis-streams").options(**redis.options, **(given | options))
 
 
-def run(writer, checkpoint):
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return query
-
-
-def collected(frame, checkpoint, each=None):
-    """The rows of all batches of one run."""
-    rows = []
-    keep = each or (lambda batch: rows.extend(batch.collect()))
-    run(frame.writeStream.foreachBatch(lambda batch, _: keep(batch)), checkpoint)
-    return rows
-
-
 def pending(redis, stream):
     return redis.call("XPENDING", stream, "g")[0]
 
 
 def numbers(redis, stream):
     return [int(fields[1]) for _, fields in redis.call("XRANGE", stream, "-", "+")]
-
-
-def forget_last_commit(checkpoint):
-    """As if Spark had died before it wrote its commit log."""
-    commits = checkpoint / "commits"
-    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink()
 
 
 def test_batches_are_read_once_and_run_again_as_they_were(spark, redis, stream, tmp_path):
@@ -90,21 +64,6 @@ def test_a_batch_is_the_same_in_a_task_that_runs_again_and_when_it_is_used_twice
     assert seen == [[(each, 1) for each in added]] * 2
 
 
-@on_redis
-def test_other_consumers_may_share_the_group(spark, redis, stream, tmp_path):
-    """spark-redis: it sets the group back for each batch, and everyone reads everything again."""
-    redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
-    added = add(redis, stream, 10)
-    redis.call("XREADGROUP", "GROUP", "g", "worker", "COUNT", 4, "STREAMS", stream, ">")
-    rows = collected(group(spark, redis, stream).load(), tmp_path)
-    assert [row.id for row in rows] == added[4:]
-    assert pending(redis, stream) == 4
-    rows = collected(group(spark, redis, stream, claimMinIdleMs=0).load(), tmp_path)
-    assert sorted(row.id for row in rows) == added[:4]
-    assert {(row.consumer, row.delivery_count, row.claimed) for row in rows} == {("worker", 2, True)}
-    assert pending(redis, stream) == 0
-
-
 def test_poison_in_a_batch_of_its_own_becomes_a_dead_letter(spark, redis, stream, tmp_path):
     """Six starts, six failures and no dead letter, when only claims counted as deliveries."""
     added = add(redis, stream, 5)
@@ -135,52 +94,6 @@ def test_poison_in_a_batch_of_its_own_becomes_a_dead_letter(spark, redis, stream
     redis.call("DEL", dead)
 
 
-@on_redis
-def test_two_queries_of_a_group_without_a_name_double_nothing(spark, redis, stream, tmp_path):
-    """6,000 entries were 6,600 rows when both of them were called spark."""
-    added = add(redis, stream, 600)
-    seen = {"one": [], "other": []}
-    frames = {name: group(spark, redis, stream, maxRowsPerTrigger=100).load() for name in seen}
-    queries = [
-        frames[name]
-        .writeStream.foreachBatch(
-            lambda batch, _, name=name: seen[name].extend(row.id for row in batch.collect())
-        )
-        .option("checkpointLocation", str(tmp_path / name))
-        .trigger(availableNow=True)
-        .start()
-        for name in seen
-    ]
-    for query in queries:
-        query.awaitTermination()
-    assert sorted(seen["one"] + seen["other"]) == sorted(added)
-    assert pending(redis, stream) == 0
-
-
-def test_a_name_that_a_live_query_has_is_refused(spark, redis, stream, tmp_path):
-    add(redis, stream, 3)
-    frame = group(spark, redis, stream, consumer="worker").load()
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "one")).start()
-    try:
-        query.processAllAvailable()
-        with pytest.raises(
-            StreamingQueryException, match="consumer 'worker' of group 'g' is another query's"
-        ):
-            collected(frame, tmp_path / "other")
-    finally:
-        query.stop()
-
-
-def test_entries_deleted_while_pending_are_reported(spark, redis, stream, tmp_path):
-    """With spark-redis they would be lost silently."""
-    redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
-    added = add(redis, stream, 4)
-    redis.call("XREADGROUP", "GROUP", "g", "worker", "COUNT", 2, "STREAMS", stream, ">")
-    redis.call("XDEL", stream, added[0])
-    with pytest.raises(StreamingQueryException, match="1 entries that were pending"):
-        collected(group(spark, redis, stream, claimMinIdleMs=0).load(), tmp_path)
-
-
 def test_group_to_stream_is_exactly_once_when_a_batch_runs_again(spark, redis, stream, tmp_path):
     add(redis, stream, 30)
     out = f"{stream}-out"
@@ -196,7 +109,7 @@ def test_group_to_stream_is_exactly_once_when_a_batch_runs_again(spark, redis, s
     assert marker == {"v": 2, "batch": 2}
 
 
-@on_redis
+@pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 def test_a_source_and_then_a_target_that_were_rolled_back_go_on(spark, redis, stream, tmp_path):
     """The source's correction is a batch without tasks, and the marker moves with it, too."""
     out = f"{stream}-out"
@@ -248,11 +161,3 @@ def test_a_data_frame_is_written(spark, redis, stream, delivery):
     if delivery == "exactly-once":
         writer.mode("overwrite").save()
         assert len(numbers(redis, stream)) == 100
-
-
-@on_redis
-def test_a_refused_row_fails_the_write_with_the_servers_words(spark, redis, stream):
-    redis.call("SET", stream, "x")
-    writer = spark.range(3).write.format("redis-streams").options(**redis.options, stream=stream)
-    with pytest.raises(PySparkException, match="3 of 3 XADD failed: WRONGTYPE"):
-        writer.mode("append").save()

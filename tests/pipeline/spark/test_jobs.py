@@ -6,6 +6,7 @@ from functools import partial
 
 import pyarrow.dataset as ds
 import pytest
+from support.spark.queries import forget_last_commit
 
 import rillet.testing
 from rillet.pipeline.cli.main import main
@@ -27,20 +28,12 @@ def rows(folder):
     return sorted(found.to_pylist(), key=lambda row: row["id_key"])
 
 
-def forget_last_commit(folder):
-    """As if the driver had died after its last batch was written and before Spark knew."""
-    commits = folder / "_checkpoint" / "commits"
-    last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
-
-
 def test_streams_become_parquet_once_and_streams_again(spark, redis, stream, tmp_path, capsys):
     folder = tmp_path / "lake"
     day = 86_400_000
     add(redis, stream, range(1, 301), ms=day)
     assert ingest(redis, folder, "--streams", stream, "--option", "maxRowsPerTrigger=100") == 0
-    forget_last_commit(folder)
+    forget_last_commit(folder / "_checkpoint")
     add(redis, stream, range(301, 401), ms=2 * day)
     assert ingest(redis, folder, "--streams", stream) == 0
     assert sorted({str(row["day"]) for row in rows(folder)}) == ["1970-01-02", "1970-01-03"]
@@ -106,7 +99,7 @@ def test_the_ledger_becomes_parquet_as_it_grows(spark, tmp_path):
             words = ["ledger", str(folder / "appendonlydir"), "--out", str(tmp_path / "out")]
             assert main(words) == 0
             if turn == 0:
-                forget_last_commit(tmp_path / "out")
+                forget_last_commit(tmp_path / "out" / "_checkpoint")
     names = ("file_seq", "ordinal", "event", "entry_id", "consumer", "clock_ms")
     written = ds.dataset(tmp_path / "out", format="parquet").to_table().to_pylist()
     truth = [row for batch in read_ledger(str(folder / "appendonlydir")) for row in batch.to_pylist()]
@@ -120,7 +113,7 @@ def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
     folder = tmp_path / kind
     add(redis, stream, range(1, 51))
     assert ingest(redis, folder, "--streams", stream, "--format", kind) == 0
-    forget_last_commit(folder)
+    forget_last_commit(folder / "_checkpoint")
     add(redis, stream, range(51, 61))
     assert ingest(redis, folder, "--streams", stream, "--format", kind) == 0
     if kind == "delta":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from support.spark.queries import run
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -66,8 +67,7 @@ def drained(frame, checkpoint):
     def add(batch, _):
         found.append(batch.selectExpr("count(*)", "coalesce(sum(size), 0)").first())
 
-    query = frame.writeStream.foreachBatch(add).option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination()
+    run(frame.writeStream.foreachBatch(add), checkpoint)
     return tuple(map(sum, zip(*found, strict=True)))
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from support.pipeline.ledger_workload import MARKS, Workload
 from support.servers import start_server
+from support.spark.queries import run
 
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.pipeline.ledger.schema import NAMES, arrow, struct
@@ -69,7 +70,7 @@ def test_sql_finds_what_was_pending_at_every_moment(spark, workload):
 
 def test_a_stream_follows_a_live_file_across_rewrites(spark, tmp_path):
     keep = ("--aof-history-retention", "3600")
-    target, checkpoint = str(tmp_path / "rows"), str(tmp_path / "checkpoint")
+    target = str(tmp_path / "rows")
     with (
         start_server("rillet", "--appendonly", "yes", *keep, folder=tmp_path) as server,
         server.wire() as connection,
@@ -83,16 +84,9 @@ def test_a_stream_follows_a_live_file_across_rewrites(spark, tmp_path):
             connection.call("XACK", "s", "g", f"{number}-1", f"{number}-2")
 
         def take() -> None:
-            query = (
-                spark.readStream.format("redis-aof")
-                .option("maxBytesPerTrigger", "8000")
-                .load(str(tmp_path / "appendonlydir"))
-                .writeStream.format("parquet")
-                .option("checkpointLocation", checkpoint)
-                .trigger(availableNow=True)
-                .start(target)
-            )
-            query.awaitTermination()
+            read = spark.readStream.format("redis-aof").option("maxBytesPerTrigger", "8000")
+            written = read.load(str(tmp_path / "appendonlydir")).writeStream.format("parquet")
+            run(written.option("path", target), tmp_path / "checkpoint")
 
         work(1)
         take()
@@ -115,13 +109,8 @@ def test_a_continuous_stream_sees_records_as_they_come_and_survives_removal_of_i
         server.wire() as connection,
     ):
         connection.call("XADD", "s", "1-1", "f", "v")
-        query = (
-            spark.readStream.format("redis-aof")
-            .load(str(tmp_path / "appendonlydir"))
-            .writeStream.format("memory")
-            .queryName("live")
-            .start()
-        )
+        frame = spark.readStream.format("redis-aof").load(str(tmp_path / "appendonlydir"))
+        query = frame.writeStream.format("memory").queryName("live").start()
         try:
             query.processAllAvailable()
             connection.call("XADD", "s", "2-1", "f", "v")
@@ -132,10 +121,7 @@ def test_a_continuous_stream_sees_records_as_they_come_and_survives_removal_of_i
                 pass
             connection.call("XADD", "s", "3-1", "f", "v")
             query.processAllAvailable()
-            found = [
-                row[0]
-                for row in spark.sql("SELECT entry_id FROM live WHERE event = 'added' ORDER BY 1").collect()
-            ]
+            found = spark.sql("SELECT entry_id FROM live WHERE event = 'added' ORDER BY 1").collect()
         finally:
             query.stop()
-    assert found == ["1-1", "2-1", "3-1"]
+    assert [row[0] for row in found] == ["1-1", "2-1", "3-1"]

@@ -4,6 +4,7 @@ import contextlib
 import urllib.request
 
 from pyspark.errors import PySparkException
+from support.spark import queries
 from support.until import until
 
 from rillet.pipeline.cli import main
@@ -17,14 +18,8 @@ def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path, capsys):
 
     def run(name, **options):
         given = {"startingOffsets": "earliest", "maxRowsPerTrigger": "2", **options}
-        frame = (
-            spark.readStream.format("redis-streams").options(**redis.options, streams=stream, **given).load()
-        )
-        query = (
-            frame.writeStream.format("noop").queryName(name).trigger(availableNow=True)
-            .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        )  # fmt: skip
-        query.awaitTermination()
+        read = spark.readStream.format("redis-streams").options(**redis.options, streams=stream, **given)
+        queries.run(read.load().writeStream.format("noop").queryName(name), tmp_path / "checkpoint")
 
     try:
         run("orders")

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import AnalysisException, PySparkException, PythonException, StreamingQueryException
 from support.servers import start_server
+from support.spark.queries import run
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -36,11 +37,6 @@ def source(spark, redis, **given):
     return spark.readStream.format("redis-streams").options(
         port=str(redis.endpoint.port), retries="0", streams="orders", startingOffsets="earliest", **given
     )
-
-
-def run(writer, folder):
-    query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
-    query.awaitTermination()
 
 
 # SQL

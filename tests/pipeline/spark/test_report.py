@@ -83,6 +83,30 @@ def made(spark, tmp_path_factory):
     )
 
 
+@pytest.fixture
+def gather(spark, tmp_path):
+    """Gathers a report on what is below the test's folder, with the settings that nobody chose."""
+    settings = tables.Settings()
+    folder = str(tmp_path / "appendonlydir")
+    gathering = Gathering(spark, folder, tmp_path, settings, Progress(3, io.StringIO()), here=True)
+
+    def replayed(table):
+        bounds = gathering._replay()
+        tables.define(spark)
+        return table(spark, bounds, settings).collect()
+
+    return SimpleNamespace(run=gathering.run, rows=replayed)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server whose append-only file is below the test's folder."""
+    with rillet.testing.Server(
+        aof_timestamp_enabled="ms", appendonly=True, dir=str(tmp_path), save=""
+    ) as server:
+        yield server
+
+
 def picked(row, names):
     return tuple(row[name] for name in names.split())
 
@@ -208,7 +232,7 @@ def test_tasks_of_spark_find_what_is_found_without_them(made, spark, tmp_path):
         assert in_order(here) == in_order(there), name
 
 
-def test_a_file_without_annotations_has_acknowledgements_over_time(tmp_path, spark):
+def test_a_file_without_annotations_has_acknowledgements_over_time(tmp_path, gather):
     with rillet.testing.Server(appendonly=True, dir=str(tmp_path), save="") as server:
         client = server.client()
         client.xgroup_create("s", "g", "0", mkstream=True)
@@ -217,9 +241,7 @@ def test_a_file_without_annotations_has_acknowledgements_over_time(tmp_path, spa
             entry = client.xadd("s", {"n": n})
             client.xreadgroup("g", "ann", {"s": ">"})
             client.xack("s", "g", entry)
-    folder, settings = str(tmp_path / "appendonlydir"), tables.Settings()
-    gathering = Gathering(spark, folder, tmp_path, settings, Progress(3, io.StringIO()), here=True)
-    found = gathering.run().tables
+    found = gather.run().tables
     assert sum(row["acked"] for row in found["traffic"]) == 3
     assert found["times"][-1]["share"] == 1.0
 
@@ -232,55 +254,32 @@ def in_order(rows):
     return sorted(map(repr, rows.to_pylist()))
 
 
-def test_a_ledger_of_months_has_points_of_days(tmp_path, spark):
-    with rillet.testing.Server(
-        aof_timestamp_enabled="ms", appendonly=True, dir=str(tmp_path), save=""
-    ) as server:
-        server.clock.freeze(BEGIN)
-        client = server.client()
-        client.xgroup_create("s", "g", "0", mkstream=True)
-        for day in (0, 100, 200):
-            server.clock.freeze(BEGIN + day * 86_400_000)
-            client.xadd("s", {"day": day})
-            client.xreadgroup("g", "ann", {"s": ">"})
-    settings = tables.Settings()
-    gathering = Gathering(
-        spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
-    )
-    bounds = gathering._replay()
-    tables.define(spark)
-    traffic = tables.traffic(spark, bounds, settings).collect()
+def test_a_ledger_of_months_has_points_of_days(server, gather):
+    server.clock.freeze(BEGIN)
+    client = server.client()
+    client.xgroup_create("s", "g", "0", mkstream=True)
+    for day in (0, 100, 200):
+        server.clock.freeze(BEGIN + day * 86_400_000)
+        client.xadd("s", {"day": day})
+        client.xreadgroup("g", "ann", {"s": ">"})
+    server.stop()
+    traffic = gather.rows(tables.traffic)
     assert [(row.ms - BEGIN) // 86_400_000 for row in traffic if row.added] == [0, 100, 200]
-    assert tables.lag(spark, bounds, settings).collect()[-1].pending == 3
+    assert gather.rows(tables.lag)[-1].pending == 3
 
 
-def test_the_lag_begins_with_the_stream_for_groups_made_later_too_and_again_after_a_deletion(tmp_path, spark):
-    with rillet.testing.Server(
-        aof_timestamp_enabled="ms", appendonly=True, dir=str(tmp_path), save=""
-    ) as server:
-        client = server.client()
-        for at, do in enumerate(
-            (
-                lambda: client.xgroup_create("s", "early", "0", mkstream=True),
-                lambda: client.xadd("s", {"n": 1}),
-                lambda: client.xgroup_create("s", "late", "0"),
-                lambda: client.xreadgroup("late", "ann", {"s": ">"}),
-                lambda: client.delete("s"),
-                lambda: client.xgroup_create("s", "late", "0", mkstream=True),
-                lambda: [client.xadd("s", {"n": n}) for n in range(3)],
-                lambda: client.xgroup_destroy("s", "late"),
-            )
-        ):
-            server.clock.freeze(BEGIN + at)
-            do()
-    settings = tables.Settings()
-    gathering = Gathering(
-        spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
-    )
-    bounds = gathering._replay()
-    tables.define(spark)
+def test_the_lag_begins_with_the_stream_for_groups_made_later_too_and_again_after_a_deletion(server, gather):
+    client = server.client()
+    for at, lines in enumerate((
+        "XGROUP CREATE s early 0 MKSTREAM", "XADD s * n 1", "XGROUP CREATE s late 0", "XREADGROUP GROUP late ann STREAMS s >",
+        "DEL s", "XGROUP CREATE s late 0 MKSTREAM", "XADD s * n 0|XADD s * n 1|XADD s * n 2", "XGROUP DESTROY s late",
+    )):  # fmt: skip
+        server.clock.freeze(BEGIN + at)
+        for line in lines.split("|"):
+            client.execute_command(*line.split())
+    server.stop()
     curves = {}
-    for row in tables.lag(spark, bounds, settings).collect():
+    for row in gather.rows(tables.lag):
         curves.setdefault(row.group, []).append((row.ms - BEGIN, row.waiting))
     assert curves == {
         "early": list(enumerate((0, 1, 1, 1, 0, 0, 0, 0))),

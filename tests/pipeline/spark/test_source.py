@@ -1,7 +1,5 @@
-"""The source `redis-streams` under a real Spark: what spark-redis gets wrong, restarts, limits, and messages."""
+"""Batch reads of the source `redis-streams` under a real Spark: columns, bounds, filters and messages."""
 
-import json
-import os
 from decimal import Decimal
 
 import pytest
@@ -11,10 +9,6 @@ from pyspark.sql import functions as f
 from rillet.pipeline import register
 from rillet.pipeline.redis import ids
 from rillet.pipeline.sessions import PUSHDOWN
-from rillet.pipeline.source import offsets
-
-# Where the server makes no difference that the tests without a JVM do not see on each of them.
-on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 
 
 def add(redis, stream, count, *, start=1):
@@ -24,23 +18,6 @@ def add(redis, stream, count, *, start=1):
 
 def batch(spark, redis, stream, **options):
     return spark.read.format("redis-streams").options(**redis.options, streams=stream, **options)
-
-
-def live(spark, redis, stream, **options):
-    given = {"startingOffsets": "earliest"} | options
-    return spark.readStream.format("redis-streams").options(**redis.options, streams=stream, **given)
-
-
-def run(frame, checkpoint, each):
-    """Run a query over what is there now, `each` over its batches; the query."""
-    query = (
-        frame.writeStream.foreachBatch(lambda rows, _: each(rows))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return query
 
 
 def test_default_columns_keep_the_greatest_id(spark, redis, stream):
@@ -85,15 +62,6 @@ def test_bounds_of_a_batch_read(spark, redis, stream):
     assert batch(spark, redis, stream, startingOffsets="latest").load().count() == 0
 
 
-def test_sql_reads_a_view(spark, redis, stream):
-    add(redis, stream, 3)
-    spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW entries USING `redis-streams` "
-        f"OPTIONS (port '{redis.endpoint.port}', streams '{stream}')"
-    )
-    assert spark.sql("SELECT count(*) c FROM entries WHERE seq = 0").first().c == 3
-
-
 def test_mistakes_are_reported_in_our_words(spark, redis, stream):
     with pytest.raises(PySparkException, match="there is no stream 'nowhere'"):
         batch(spark, redis, "nowhere").load().collect()
@@ -101,101 +69,6 @@ def test_mistakes_are_reported_in_our_words(spark, redis, stream):
         batch(spark, redis, stream, fetchsizes="1").load().collect()
     with pytest.raises(PySparkException, match=r"no answer from the Redis server at 127.0.0.1:1 "):
         spark.read.format("redis-streams").options(port="1", streams="s", retries="0").load().collect()
-
-
-@on_redis
-def test_a_task_that_is_retried_reads_the_same_again(spark, redis, stream, tmp_path):
-    add(redis, stream, 20)
-    failed = str(tmp_path / "failed-once")
-
-    def fail_once(row):
-        if row.n == 13 and not os.path.exists(failed):  # noqa: PTH110 - runs in a worker
-            open(failed, "w").close()  # noqa: PTH123 - as above
-            raise RuntimeError("the first attempt")
-        return row.n
-
-    seen = []
-    frame = live(spark, redis, stream).schema("n int").load()
-    run(frame, tmp_path / "checkpoint", lambda rows: seen.extend(rows.rdd.map(fail_once).collect()))
-    assert os.path.exists(failed)  # noqa: PTH110 - as above
-    assert seen == list(range(1, 21))
-
-
-def test_a_batch_that_is_used_twice_holds_the_same_both_times(spark, redis, stream, tmp_path):
-    add(redis, stream, 20)
-    seen = []
-
-    def twice(rows):
-        first = rows.count()
-        add(redis, stream, 5, start=100)
-        seen.append((first, rows.count(), len(rows.collect())))
-
-    run(live(spark, redis, stream).load(), tmp_path, twice)
-    assert seen == [(20, 20, 20)]
-
-
-def test_other_consumers_of_a_group_do_not_take_rows_away(spark, redis, stream, tmp_path):
-    redis.call("XGROUP", "CREATE", stream, "spark-source", "$", "MKSTREAM")
-    add(redis, stream, 10)
-    taken = redis.call("XREADGROUP", "GROUP", "spark-source", "other", "COUNT", 4, "STREAMS", stream, ">")
-    seen = []
-    run(live(spark, redis, stream).schema("n int").load(), tmp_path, lambda rows: seen.extend(rows.collect()))
-    assert [row.n for row in seen] == list(range(1, 11))
-    assert redis.call("XPENDING", stream, "spark-source")[0] == len(taken[0][1]) == 4
-
-
-def test_trimmed_entries_stop_a_query_or_are_counted(spark, redis, stream, tmp_path):
-    add(redis, stream, 5)
-    seen = []
-    run(live(spark, redis, stream).schema("n int").load(), tmp_path, lambda rows: seen.extend(rows.collect()))
-    add(redis, stream, 5, start=6)
-    redis.call("XTRIM", stream, "MAXLEN", 2)
-    with pytest.raises(
-        PySparkException, match=f"3 entries of stream '{stream}' after 5-0 were trimmed or deleted"
-    ):
-        run(
-            live(spark, redis, stream).schema("n int").load(),
-            tmp_path,
-            lambda rows: seen.extend(rows.collect()),
-        )
-    lenient = live(spark, redis, stream, failOnDataLoss="false").schema("n int").load()
-    query = run(lenient, tmp_path, lambda rows: seen.extend(rows.collect()))
-    assert [row.n for row in seen] == [1, 2, 3, 4, 5, 9, 10]
-    end = json.loads(query.recentProgress[-1].sources[0].endOffset)
-    assert end["streams"][stream] == [10, 10, 9, 10, 10, 8, 0, 3]
-
-
-def test_a_batch_whose_commit_was_lost_is_not_doubled(spark, redis, stream, tmp_path):
-    add(redis, stream, 30)
-    out, checkpoint = str(tmp_path / "out"), tmp_path / "checkpoint"
-
-    def write():
-        query = (
-            live(spark, redis, stream, maxRowsPerTrigger="10").schema("id string, n int").load()
-            .writeStream.format("parquet").option("path", out).option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination()
-        return [progress.batchId for progress in query.recentProgress]
-
-    assert write() == [0, 1, 2]
-    (checkpoint / "commits" / "2").unlink()
-    (checkpoint / "commits" / ".2.crc").unlink()
-    add(redis, stream, 5, start=31)
-    assert write()[0] == 2
-    rows = spark.read.parquet(out).collect()
-    assert sorted(row.n for row in rows) == list(range(1, 36))
-
-
-def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_path):
-    add(redis, stream, 25)
-    sizes = []
-    frame = live(spark, redis, stream, maxRowsPerTrigger="10").load()
-    query = run(frame, tmp_path, lambda rows: sizes.append(rows.count()))
-    assert sizes == [10, 10, 5]
-    source = query.recentProgress[0].sources[0]
-    end, latest = json.loads(source.endOffset), json.loads(source.latestOffset)
-    assert offsets.load(latest)[stream].added - offsets.load(end)[stream].added == 15
 
 
 @pytest.fixture
