@@ -87,6 +87,20 @@ def connection(server):
         yield connection
 
 
+@pytest.fixture
+def requests(monkeypatch):
+    """The requests that connections send, in order: the port, and the names of the commands."""
+    found = []
+    honest = Connection.exchange
+
+    def exchange(self, request, names, **how):
+        found.append((self.endpoint.port, list(names)))
+        return honest(self, request, names, **how)
+
+    monkeypatch.setattr(Connection, "exchange", exchange)
+    return found
+
+
 @pytest.fixture(scope="module")
 def shared_cluster():
     with rillet.testing.Cluster(3, 1) as cluster:

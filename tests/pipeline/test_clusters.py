@@ -11,13 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from support.pipeline.cluster_pipeline import Pipeline
 from support.pipeline.micro_batches import Crash
 
-from rillet.pipeline.cli.endpoint_arguments import add_endpoint_arguments, endpoint_options
 from rillet.pipeline.group.dead_letters import HEADER
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.jobs import deadletter
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis import connection as wires
 from rillet.pipeline.redis.connection import RedisError, checked
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.redis.shards import connect
@@ -80,30 +78,22 @@ def test_slots_that_move_between_planning_and_reading_are_followed(cluster, conn
 
 
 def test_replicas_are_read_once_they_have_what_the_master_was_seen_to_have(
-    cluster, connection, where, monkeypatch
+    cluster, connection, where, requests
 ):
     add(connection, count=3)
     cluster.wait_for_replicas()
     reader = RangeBatchReader(default_schema(), source(where, endingOffsets="latest", readFrom="replica"))
-    asked = []
-    honest = wires.Connection.exchange
-
-    def exchange(self, request, names, **how):
-        asked.extend((self.endpoint.port, name) for name in names)
-        return honest(self, request, names, **how)
-
-    monkeypatch.setattr(wires.Connection, "exchange", exchange)
     tasks = reader.partitions()
     assert sorted(rows_of(reader, tasks)) == sorted(NAMES * 3)
     replicas = {shard.replicas[0].port for shard in cluster.shards}
-    assert {port for port, name in asked if name == "XRANGE"} == replicas
+    assert {port for port, names in requests if "XRANGE" in names} == replicas
 
-    asked.clear()
+    requests.clear()
     with cluster.partition(*(shard.replicas[0] for shard in cluster.shards)):
         add(connection, 10)
         tasks = reader.partitions()
         assert sorted(rows_of(reader, tasks)) == sorted(NAMES * 4)
-    assert not {port for port, name in asked if name == "XRANGE"} & replicas
+    assert not {port for port, names in requests if "XRANGE" in names} & replicas
 
 
 def test_a_node_of_a_cluster_is_refused_where_one_server_is_meant(cluster):
@@ -262,10 +252,3 @@ def test_dead_letters_are_in_the_slot_of_their_stream(where, connection):
     arguments = words.parse_args(["requeue", "{s1}:dead", "--all", "--url", where["url"]])
     assert deadletter.run(arguments) == 0
     assert connection.pipeline([("XLEN", "s1"), ("XLEN", "{s1}:dead")]) == [2, 0]
-
-
-def test_jobs_take_a_url(where):
-    words = argparse.ArgumentParser()
-    add_endpoint_arguments(words)
-    given = endpoint_options(words.parse_args(["--url", where["url"]]))
-    assert Endpoint.of(given).kind == "cluster"

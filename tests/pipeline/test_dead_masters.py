@@ -28,72 +28,43 @@ ENTRIES = 4
 NEVER = 1 << 30
 
 
-class ClusterOfThree:
+class ClusterOfThree(rillet.testing.Cluster):
     """Three masters with a replica each; a failover is asked for."""
 
-    def __init__(self):
-        self.cluster = rillet.testing.Cluster(3, 1)
-        self.failover = None
-
-    def __enter__(self):
-        self.cluster.__enter__()
-        return self
-
-    def __exit__(self, *how):
-        self.cluster.__exit__(*how)
+    failover = None
 
     @property
-    def url(self):
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.cluster.nodes)
-
-    def client(self):
-        return self.cluster.client()
+    def address(self):
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     def master_at(self, endpoint):
-        node = next((each for each in self.cluster.nodes if each.port == endpoint.port), None)
-        return node if node is not None and node is self.shard_of(node).master else None
-
-    def shard_of(self, node):
-        return next(shard for shard in self.cluster.shards if node in shard.nodes)
+        return next((each.master for each in self.shards if each.master.port == endpoint.port), None)
 
     def kill(self, node):
-        shard = self.shard_of(node)
-        self.cluster.wait_for_replicas()
-        self.cluster.stop(node)
-        self.failover = threading.Timer(0.1, lambda: self.cluster.fail_over(shard))
+        shard = next(shard for shard in self.shards if node in shard.nodes)
+        self.wait_for_replicas()
+        self.stop(node)
+        self.failover = threading.Timer(0.1, lambda: self.fail_over(shard))
         self.failover.start()
 
     def mend(self):
         if self.failover is not None:
             self.failover.join()
-        for node in self.cluster.nodes:
+        for node in self.nodes:
             if not node.running:
-                self.cluster.start_node(node)
-        self.cluster.reset()
+                self.start_node(node)
+        self.reset()
 
 
-class MasterAndReplica:
+class MasterAndReplica(rillet.testing.Sentinel):
     """A sentinel over a master and its replica; it fails over by itself once the master is gone."""
 
-    def __init__(self):
-        self.sentinel = rillet.testing.Sentinel(replicas=1)
-
-    def __enter__(self):
-        self.sentinel.__enter__()
-        return self
-
-    def __exit__(self, *how):
-        self.sentinel.__exit__(*how)
-
     @property
-    def url(self):
-        return self.sentinel.url
-
-    def client(self):
-        return self.sentinel.client()
+    def address(self):
+        return self.url
 
     def master_at(self, endpoint):
-        return self.sentinel.master if endpoint.kind == "sentinel" else None
+        return self.master if endpoint.kind == "sentinel" else None
 
     def kill(self, node):
         with node.client() as client:
@@ -102,12 +73,12 @@ class MasterAndReplica:
         node.stop()
 
     def mend(self):
-        for server in self.sentinel.servers:
+        for server in self.servers:
             # The sentinel makes a replica of it, and cuts all connections as it does: also the one that start() has.
             while not server.running:
                 with suppress(StartError):
                     server.start()
-        self.sentinel.wait_until_settled()
+        self.wait_until_settled()
         with self.client() as client:
             client.flushall()
 
@@ -193,13 +164,13 @@ def chosen(commands):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with ClusterOfThree() as place:
+    with ClusterOfThree(3, 1) as place:
         yield place
 
 
 @pytest.fixture(scope="module")
 def sentinel():
-    with MasterAndReplica() as place:
+    with MasterAndReplica(replicas=1) as place:
         yield place
 
 
@@ -210,7 +181,7 @@ def place(request):
 
 @pytest.fixture
 def given(place):
-    return {"url": place.url, "retryIntervalMs": "20", "retries": "12"}
+    return {"url": place.address, "retryIntervalMs": "20", "retries": "12"}
 
 
 def reader(mode, given):

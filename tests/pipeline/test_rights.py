@@ -116,21 +116,6 @@ def test_a_table_without_options_says_why():
         BatchOptions.of({})
 
 
-@pytest.mark.parametrize("tree", [{"orders": {"0": 5}}, [1], 7, "x", None])
-def test_the_checkpoint_of_another_source_is_refused(admin, tree):
-    given = words(admin, "range", streams="orders")
-    reader = RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
-    with pytest.raises(OffsetError, match="this checkpoint is of another source"):
-        reader.latestOffset(tree, ReadAllAvailable())
-    group = GroupStreamReader(
-        default_schema("", group_columns()), words(admin, "group", streams="orders", group="g")
-    )
-    with pytest.raises(OffsetError, match="this checkpoint is of another source"):
-        group.latestOffset(tree, ReadAllAvailable())
-    reader.stop()
-    group.stop()
-
-
 def test_the_checkpoint_of_another_database_is_refused(admin):
     def reader(db):
         given = {

@@ -22,31 +22,30 @@ def test_other_words_are_no_moments(word):
         parse_time(word)
 
 
-@pytest.mark.parametrize(
-    ("word", "ms"),
-    [("500ms", 500), ("10s", 10_000), ("1.5h", 5_400_000), (" 2 M ", 120_000), ("7d", 604_800_000)],
-)
-def test_lengths_are_read(word, ms):
-    assert parse_duration(word) == ms
-
-
-@pytest.mark.parametrize("word", ["", "5", "s", "-1s", "1w"])
-def test_other_words_are_no_lengths(word):
-    with pytest.raises(ValueError, match="not a length of time"):
-        parse_duration(word)
+LENGTHS = [("500ms", 500), ("10s", 10_000), ("1.5h", 5_400_000), (" 2 M ", 120_000), ("7d", 604_800_000)]
+IN_OPTIONS = [
+    ("500", 500),
+    (" 10 S", 10_000),
+    ("15m", 900_000),
+    ("1h", 3_600_000),
+    ("1d", 86_400_000),
+]  # may lack a unit
 
 
 @pytest.mark.parametrize(
-    ("word", "ms"), [("500", 500), (" 10 S", 10_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)]
+    ("word", "ms", "as_option"), [(*each, False) for each in LENGTHS] + [(*each, True) for each in IN_OPTIONS]
 )
-def test_lengths_in_options_may_lack_a_unit(word, ms):
-    assert parse_duration(word, as_option=True) == ms
+def test_lengths_are_read(word, ms, as_option):
+    assert parse_duration(word, as_option=as_option) == ms
 
 
-@pytest.mark.parametrize("word", ["", "1.5h", "1.5", "ms", "-1"])
-def test_lengths_in_options_are_whole(word):
+@pytest.mark.parametrize(
+    ("word", "as_option"),
+    [*((word, False) for word in ("", "5", "s", "-1s", "1w")), *((word, True) for word in ("", "1.5h", "1.5", "ms", "-1"))],
+)  # fmt: skip
+def test_other_words_are_no_lengths(word, as_option):
     with pytest.raises(ValueError, match="not a length of time"):
-        parse_duration(word, as_option=True)
+        parse_duration(word, as_option=as_option)
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,13 @@ def test_idle_entries_of_others_are_claimed(server):
         assert scene.call("XPENDING", scene.stream, "g", "-", "+", 10) == []
 
 
-def test_entries_that_others_have_had_for_a_short_time_stay_with_them(server):
-    with Scene(server, claimMinIdleMs=60_000) as scene:
+@pytest.mark.parametrize("claiming", [{}, {"claimMinIdleMs": 60_000}])
+def test_entries_that_others_have_had_for_a_short_time_stay_with_them(server, claiming):
+    with Scene(server, **claiming) as scene:
         added = scene.add(5, held=2)
         scene.engine.finish()
         assert scene.read == added[2:]
         assert scene.pending() == 2
-
-
-def test_without_claiming_others_keep_what_they_have(server):
-    with Scene(server) as scene:
-        added = scene.add(5, held=2)
-        scene.engine.finish()
-        assert scene.read == added[2:]
 
 
 def test_other_consumers_of_the_group_get_the_rest(server):
@@ -52,9 +46,10 @@ def test_other_consumers_of_the_group_get_the_rest(server):
         assert not set(scene.read) & set(theirs)
 
 
-def test_claims_keep_within_the_limit_and_go_on(server):
+@pytest.mark.parametrize("by", ["other", "me"])  # which may have died with more than a batch
+def test_claims_keep_within_the_limit_and_go_on(server, by):
     with Scene(server, claimMinIdleMs=0, maxRowsPerTrigger=4) as scene:
-        added = scene.add(10, held=10)
+        added = scene.add(10, held=10, by=by)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
         assert sorted(scene.read) == added

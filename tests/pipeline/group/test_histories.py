@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support.deployments.replication import Proxy, follow, in_step, start
+from support.pipeline.histories import add, cut_off, numbers, put_back
 from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
@@ -32,24 +32,6 @@ def pattern(connection, offset=None, **given):
     return engine(connection, offset, streams="", streamsPattern="s*", discoveryIntervalMs="0", **given)
 
 
-def add(connection, first, count, stream="s"):
-    connection.pipeline(
-        [("XADD", stream, f"{number}-0", "n", number) for number in range(first, first + count)]
-    )
-
-
-def numbers(rows):
-    return [int(row["id"].split("-")[0]) for row in rows]
-
-
-def save(connection):
-    return connection.call("DUMP", "s")
-
-
-def put_back(connection, dump):
-    connection.call("RESTORE", "s", 0, dump, "REPLACE")
-
-
 @pytest.mark.parametrize(("lost", "new"), [(1, 1), (10, 10), (10, 30), (10, 5), (10, 0)])
 def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_its_group_delivers(
     connection, lost, new, caplog
@@ -58,7 +40,7 @@ def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_its_gr
     add(connection, 1, 50)
     assert numbers(spark.drain()) == list(range(1, 51))  # acknowledged, too
     add(connection, 51, 50 - lost)
-    dump = save(connection)
+    dump = connection.call("DUMP", "s")
     add(connection, 101 - lost, lost)
     assert numbers(spark.drain()) == list(range(51, 101))
     put_back(connection, dump)
@@ -82,7 +64,7 @@ def test_new_entries_with_ids_of_lost_ones_are_not_acknowledged_for_them(connect
     spark = engine(connection, failOnDataLoss="false")
     add(connection, 1, 5)
     spark.drain()
-    dump = save(connection)
+    dump = connection.call("DUMP", "s")
     add(connection, 10, 10)
     spark.offset = spark.plan()[1]  # of 10 to 19, committed and not yet acknowledged
     put_back(connection, dump)
@@ -97,7 +79,7 @@ def test_a_rollback_that_only_corrects_the_checkpoint_is_a_batch_without_rows(co
     assert spark.plan() is not None  # the group is there
     spark.offset = spark.plan()[1]
     spark.drain()
-    dump = save(connection)
+    dump = connection.call("DUMP", "s")
     add(connection, 4, 3)
     spark.drain()
     put_back(connection, dump)
@@ -218,15 +200,12 @@ def test_a_checkpoint_without_positions_is_read(connection):
 
 @pytest.mark.parametrize("kind", ["redis810", "valkey", "rillet"])
 def test_a_replica_that_was_cut_off_is_promoted(kind):
-    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
-        follow(replica, proxy.port)
+    with cut_off(kind) as (master, replica, cut):
         with Connection(Endpoint(port=master.port)) as connection:
             spark = engine(connection)
             add(connection, 1, 90)
             assert len(spark.drain()) == 90
-            in_step(master, replica)
-            proxy.is_open = False
-            proxy.cut()
+            cut()
             add(connection, 91, 10)
             assert len(spark.drain()) == 10
         with Connection(Endpoint(port=replica.port)) as promoted:
@@ -241,16 +220,13 @@ def test_a_replica_that_was_cut_off_is_promoted(kind):
 
 @pytest.mark.parametrize("kind", ["redis810", "valkey", "rillet"])
 def test_deliveries_that_a_promoted_replica_has_not_heard_of_are_made_again(kind, caplog):
-    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
-        follow(replica, proxy.port)
+    with cut_off(kind) as (master, replica, cut):
         with Connection(Endpoint(port=master.port)) as connection:
             spark = engine(connection)
             add(connection, 1, 20)
             assert len(spark.trigger()) == 20  # delivered, committed and not acknowledged
             add(connection, 21, 10)
-            in_step(master, replica)
-            proxy.is_open = False
-            proxy.cut()
+            cut()
             assert len(spark.drain()) == 10
         with Connection(Endpoint(port=replica.port)) as promoted:
             promoted.call("REPLICAOF", "NO", "ONE")

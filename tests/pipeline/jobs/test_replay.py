@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.servers import start_server
+from support.wire import encode_command
 
 from rillet.pipeline.cli.main import main
 from rillet.pipeline.folders import JobError
@@ -150,15 +151,12 @@ def test_a_replay_with_new_ids_sends_nothing_twice(connection, tmp_path, capsys)
     ]
 
 
-def record(*words):
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-
-
 def test_a_replay_of_another_database_is_another_replay(connection, tmp_path, capsys):
     aof = tmp_path / "appendonly.aof"
     aof.write_bytes(
         b"".join(
-            record(b"SELECT", db) + record(b"XADD", b"s", b"1-0", b"db", db) for db in (b"0", b"1", b"2")
+            encode_command(b"SELECT", db) + encode_command(b"XADD", b"s", b"1-0", b"db", db)
+            for db in (b"0", b"1", b"2")
         )
     )
     for db in (0, 1, 2, 1):
@@ -173,7 +171,7 @@ def test_a_replay_of_another_database_is_another_replay(connection, tmp_path, ca
 def test_streams_whose_names_are_no_utf8_are_replayed(connection, tmp_path, capsys, way):
     write(tmp_path / "parquet" / "a.parquet", [1], stream="s\\xff")
     aof = tmp_path / "appendonly.aof"
-    aof.write_bytes(record(b"XADD", b"s\xff", b"2-0", b"n", b"2"))
+    aof.write_bytes(encode_command(b"XADD", b"s\xff", b"2-0", b"n", b"2"))
     for source in (tmp_path / "parquet", aof):
         assert run(connection, source, "--stream", "s\udcff", "--to", "t\udcff", "--ids", way) == 0
         assert capsys.readouterr().out == "1 entries went into t\\xff\n"

@@ -5,16 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
 from support.thorough import examples
+from support.wire import encode_command as record
 
 from rillet.pipeline.jobs.entries import read_entries
 from rillet.pipeline.ledger.entries import find_contents
 from rillet.pipeline.redis import ids
 
 NAMES = ("a", "b", "c")
-
-
-def record(*words):
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word.encode()) for word in words)
 
 
 def numbers(source, stream="s", db=0):

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support.deployments.replication import Proxy, follow, in_step, start
+from support.deployments.replication import start
 from support.pipeline import range_queries
+from support.pipeline.histories import add, cut_off, numbers, put_back
 from support.pipeline.range_queries import position
 from support.thorough import examples
 
@@ -33,28 +34,14 @@ def engine(connection, offset=None, **given):
     return range_queries.engine(connection, offset, **{"fetchsize": "10"} | given)
 
 
-def add(connection, stream, first, count):
-    connection.pipeline(
-        [("XADD", stream, f"{number}-0", "n", number) for number in range(first, first + count)]
-    )
-
-
-def put_back(connection, stream, dump):
-    connection.call("RESTORE", stream, 0, dump, "REPLACE")
-
-
-def numbers(rows):
-    return [int(row["id"].split("-")[0]) for row in rows]
-
-
 def roll_back(connection, lost, new):
     """100 were read; some of the last are lost, and others come."""
-    add(connection, "s", 1, 100 - lost)
+    add(connection, 1, 100 - lost)
     dump = connection.call("DUMP", "s")
-    add(connection, "s", 101 - lost, lost)
+    add(connection, 101 - lost, lost)
     yield
-    put_back(connection, "s", dump)
-    add(connection, "s", 101, new)
+    put_back(connection, dump)
+    add(connection, 101, new)
     yield
 
 
@@ -80,7 +67,7 @@ def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new
         assert lenient.trigger() is None
     assert caplog.text.count("was rolled back") == 1
     # What was repaired is no fault any more, for a strict query neither.
-    add(connection, "s", 201, 12)
+    add(connection, 201, 12)
     strict = engine(connection, lenient.offset, streams="s", **way)
     assert numbers(strict.drain()) == list(range(201, 213))
     assert position(strict).added == 100 - lost + new + 12
@@ -102,13 +89,13 @@ def test_a_checkpoint_without_a_proof_goes_on_too(connection):
 
 
 def test_entries_that_were_known_and_not_read_are_missed_too(connection):
-    add(connection, "s", 1, 90)
+    add(connection, 1, 90)
     dump = connection.call("DUMP", "s")
-    add(connection, "s", 91, 10)
+    add(connection, 91, 10)
     spark = engine(connection, streams="s", maxrowspertrigger="80")
     assert len(spark.trigger()) == 80
-    put_back(connection, "s", dump)
-    add(connection, "s", 101, 30)
+    put_back(connection, dump)
+    add(connection, 101, 30)
     spark.restart()
     with pytest.raises(DataLossError, match="rolled back"):
         spark.trigger()
@@ -118,13 +105,13 @@ def test_entries_that_were_known_and_not_read_are_missed_too(connection):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_batch_that_was_planned_before_the_rollback_reads_what_is_left(connection, way):
-    add(connection, "s", 1, 140)
+    add(connection, 1, 140)
     dump = connection.call("DUMP", "s")
-    add(connection, "s", 141, 10)
+    add(connection, 141, 10)
     spark = engine(connection, streams="s", failondataloss="false", **way)
     start, end = spark.plan()
-    put_back(connection, "s", dump)
-    add(connection, "s", 151, 30)
+    put_back(connection, dump)
+    add(connection, 151, 30)
     spark.restart()
     strict = engine(connection, streams="s", **way)
     last = int(offsets.load(end)["s"].id >> 64)
@@ -138,7 +125,7 @@ def test_a_batch_that_was_planned_before_the_rollback_reads_what_is_left(connect
 
 
 def test_a_batch_with_more_entries_than_were_counted_is_read_whole(connection):
-    add(connection, "s", 1, 10)
+    add(connection, 1, 10)
     spark = engine(connection, streams="s", failondataloss="false")
     start, end = spark.plan()
     connection.call("DEL", "s")
@@ -149,7 +136,7 @@ def test_a_batch_with_more_entries_than_were_counted_is_read_whole(connection):
 
 
 def test_a_checkpoint_of_a_batch_that_counted_nothing_reads_what_there_is(connection):
-    add(connection, "s", 1, 3)
+    add(connection, 1, 3)
     start = {"v": 2, "db": 0, "streams": {"s": ["2-0", 3]}}
     end = {"v": 2, "db": 0, "streams": {"s": ["3-0", 3]}}
     assert numbers(engine(connection, streams="s", failondataloss="false").read(start, end)) == [3]
@@ -175,7 +162,7 @@ def test_available_now_ends_with_a_stream_that_was_rolled_back(connection):
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("find", [{"streams": "s"}, {"streamspattern": "[st]", "discoveryintervalms": "0"}])
 def test_a_stream_deleted_with_a_backlog_is_a_loss(connection, restarted, find, caplog):
-    add(connection, "s", 1, 20)
+    add(connection, 1, 20)
     spark = engine(connection, maxrowspertrigger="5", **find)
     spark.trigger()
     if find.get("streamspattern"):
@@ -195,12 +182,12 @@ def test_a_stream_deleted_with_a_backlog_is_a_loss(connection, restarted, find, 
         assert lenient.trigger() is None
     assert caplog.text.count("was deleted with") == 1
     assert position(lenient).gone == 20 - read
-    add(connection, "s", 21, 3)
+    add(connection, 21, 3)
     assert numbers(lenient.drain()) == [21, 22, 23]
 
 
 def test_a_stream_deleted_when_all_was_read_is_no_loss(connection):
-    add(connection, "s", 1, 3)
+    add(connection, 1, 3)
     spark = engine(connection, streams="s")
     spark.drain()
     connection.call("DEL", "s")
@@ -214,19 +201,19 @@ def test_a_stream_that_was_read_whole_and_deleted_may_be_created_again(connectio
     for streams in ({"streams": "s"}, {"streamspattern": "s*", "discoveryintervalms": "0"}):
         spark = engine(connection, **streams)
         for turn in range(3):
-            add(connection, "s", 10 * turn + 1, 4)
+            add(connection, 10 * turn + 1, 4)
             assert numbers(spark.drain()) == list(range(10 * turn + 1, 10 * turn + 5))
             connection.call("DEL", "s")
             assert spark.drain() == []
             spark.restart()
-        add(connection, "s", 1, 2)  # its ids begin again
+        add(connection, 1, 2)  # its ids begin again
         assert numbers(spark.drain()) == [1, 2]
         connection.call("DEL", "s")
 
 
 def test_offsets_forget_streams_that_are_gone_for_good(connection):
     spark = engine(connection, streamspattern="short:*", discoveryintervalms="0")
-    add(connection, "short:alive", 1, 1)
+    add(connection, 1, 1, "short:alive")
     for _ in range(3):
         names = [f"short:{number}" for number in range(700)]
         connection.pipeline([("XADD", name, "*", "n", 1) for name in names])
@@ -238,7 +225,7 @@ def test_offsets_forget_streams_that_are_gone_for_good(connection):
 
 
 def test_what_is_lost_between_planning_and_reading_is_counted(connection):
-    add(connection, "s", 1, 1000)
+    add(connection, 1, 1000)
     spark = engine(connection, streams="s", failondataloss="false")
     start, end = spark.plan()
     parts = spark.reader.partitions(start, end)
@@ -250,13 +237,13 @@ def test_what_is_lost_between_planning_and_reading_is_counted(connection):
 
 
 def test_a_deletion_that_was_rolled_back_leaves_what_was_not_read(connection):
-    add(connection, "s", 1, 20)
+    add(connection, 1, 20)
     dump = connection.call("DUMP", "s")
     spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="5")
     spark.trigger()
     connection.call("DEL", "s")
     assert spark.drain() == []
-    put_back(connection, "s", dump)
+    put_back(connection, dump)
     assert numbers(spark.drain()) == list(range(6, 21))
 
 
@@ -270,7 +257,7 @@ def test_entries_that_xtrim_acked_takes_out_of_the_middle_are_counted(running, m
     for kind in ("redis810", "rillet"):
         with Connection(Endpoint(port=running(kind).port)) as connection:
             connection.call("FLUSHALL")
-            add(connection, "s", 1, 10)
+            add(connection, 1, 10)
             spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="4")
             spark.trigger()
             spark.restart()
@@ -301,14 +288,11 @@ def test_a_query_that_keeps_up_asks_little(connection, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["redis810", "valkey", "rillet"])
 def test_a_replica_that_was_cut_off_is_promoted(kind):
-    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
-        follow(replica, proxy.port)
+    with cut_off(kind) as (master, replica, cut):
         with Connection(Endpoint(port=master.port)) as connection:
-            add(connection, "s", 1, 90)
-            in_step(master, replica)
-            proxy.is_open = False
-            proxy.cut()
-            add(connection, "s", 91, 10)
+            add(connection, 1, 90)
+            cut()
+            add(connection, 91, 10)
             spark = engine(connection, streams="s")
             assert len(spark.drain()) == 100
         with Connection(Endpoint(port=replica.port)) as promoted:
@@ -316,7 +300,7 @@ def test_a_replica_that_was_cut_off_is_promoted(kind):
             assert promoted.call("XLEN", "s") == 90
             with pytest.raises(DataLossError, match="rolled back"):
                 engine(promoted, spark.offset, streams="s").trigger()
-            add(promoted, "s", 101, 30)
+            add(promoted, 101, 30)
             with pytest.raises(DataLossError, match="10 of them are in it no more"):
                 engine(promoted, spark.offset, streams="s").trigger()
             lenient = engine(promoted, spark.offset, streams="s", failondataloss="false")
@@ -327,15 +311,15 @@ def test_a_replica_that_was_cut_off_is_promoted(kind):
 def test_a_server_that_died_starts_from_an_older_file(kind):
     with start(kind) as server:
         with Connection(Endpoint(port=server.port)) as connection:
-            add(connection, "s", 1, 90)
+            add(connection, 1, 90)
             connection.call("SAVE")
-            add(connection, "s", 91, 10)
+            add(connection, 91, 10)
             spark = engine(connection, streams="s")
             assert len(spark.drain()) == 100
         os.kill(server.pid, signal.SIGKILL)
         server.restart()
         with Connection(Endpoint(port=server.port)) as connection:
-            add(connection, "s", 101, 10)
+            add(connection, 101, 10)
             with pytest.raises(DataLossError, match="10 of them are in it no more"):
                 engine(connection, spark.offset, streams="s").trigger()
             lenient = engine(connection, spark.offset, streams="s", failondataloss="false")
@@ -407,7 +391,7 @@ def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(
             if what == "add":
                 if not connection.call("EXISTS", name):
                     saved.clear()  # see support/streams/stream_history.py
-                add(connection, name, clock + 1, number)
+                add(connection, clock + 1, number, name)
                 clock += number
             elif what == "trim":
                 connection.call("XTRIM", name, "MAXLEN", number)
@@ -417,7 +401,7 @@ def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(
                 saved.append(connection.call("DUMP", name))
             elif what == "back" and saved:
                 del saved[number % len(saved) + 1 :]
-                put_back(connection, name, saved[-1])
+                put_back(connection, saved[-1], name)
             elif what == "del":
                 connection.call("DEL", name)
             elif what == "read":
@@ -429,7 +413,7 @@ def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(
         assert len(seen) == len(set(seen))
         assert set(there()) <= set(seen) | passed
         strict = engine(connection, spark.offset, streams=name)
-        add(connection, name, clock + 1, 2)
+        add(connection, clock + 1, 2, name)
         if there() != [clock + 1, clock + 2]:
             assert numbers(strict.drain()) == [clock + 1, clock + 2]
         connection.call("DEL", name)

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import hiredis
 import pytest
@@ -19,7 +20,10 @@ CLOSE = None
 
 @contextmanager
 def scripted(*connections):
-    """A server whose n-th connection answers each command with the next of its replies; CLOSE hangs up instead."""
+    """A connection, and the commands that its server sees, which answers them at each connect with the next replies.
+
+    CLOSE hangs up instead.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     seen = []
 
@@ -43,7 +47,10 @@ def scripted(*connections):
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     with listener:
-        yield Endpoint(port=listener.getsockname()[1], retries=2, retry_interval_ms=1), seen
+        with Connection(
+            Endpoint(port=listener.getsockname()[1], retries=2, retry_interval_ms=1)
+        ) as connection:
+            yield connection, seen
         thread.join(5)
 
 
@@ -64,13 +71,13 @@ def test_replies_arrive_in_order_and_errors_keep_their_words(running, kind):
 
 
 def test_a_reading_command_is_sent_again_after_a_break():
-    with scripted([CLOSE], [b":3\r\n"]) as (endpoint, seen), Connection(endpoint) as connection:
+    with scripted([CLOSE], [b":3\r\n"]) as (connection, seen):
         assert connection.call("XLEN", "s") == 3
     assert seen == ["XLEN s", "XLEN s"]
 
 
 def test_a_writing_command_is_not_sent_again_unless_its_caller_says_so():
-    with scripted([CLOSE], [CLOSE], [b":1\r\n"]) as (endpoint, seen), Connection(endpoint) as connection:
+    with scripted([CLOSE], [CLOSE], [b":1\r\n"]) as (connection, seen):
         with pytest.raises(ConnectionLost, match="broke during XADD"):
             connection.call("XADD", "s", "*", "f", "v")
         assert connection.call("XACK", "s", "g", "1-1", repeatable=True) == 1
@@ -78,23 +85,19 @@ def test_a_writing_command_is_not_sent_again_unless_its_caller_says_so():
 
 
 def test_a_pipeline_with_one_write_in_it_is_a_write():
-    with (
-        scripted([b":1\r\n", CLOSE]) as (endpoint, _),
-        Connection(endpoint) as connection,
-        pytest.raises(ConnectionLost),
-    ):
+    with scripted([b":1\r\n", CLOSE]) as (connection, _), pytest.raises(ConnectionLost):
         connection.pipeline([("XLEN", "s"), ("XADD", "s", "*", "f", "v")])
 
 
 def test_a_write_leaves_a_connection_that_the_server_closed_while_it_was_idle():
-    with scripted([OK], [b"$3\r\n1-1\r\n"]) as (endpoint, _), Connection(endpoint) as connection:
+    with scripted([OK], [b"$3\r\n1-1\r\n"]) as (connection, _):
         assert connection.call("PING") == b"OK"
         assert connection._socket.recv(1, socket.MSG_PEEK) == b""  # the server's end has arrived
         assert connection.call("XADD", "s", "*", "f", "v") == b"1-1"
 
 
 def test_a_watched_connection_is_never_replaced():
-    with scripted([OK, CLOSE]) as (endpoint, seen), Connection(endpoint) as connection:
+    with scripted([OK, CLOSE]) as (connection, seen):
         connection.call("WATCH", "marker")
         with pytest.raises(ConnectionLost, match="broke during GET"):
             connection.call("GET", "marker")
@@ -102,26 +105,20 @@ def test_a_watched_connection_is_never_replaced():
 
 
 def test_after_exec_the_connection_may_break_again():
-    with (
-        scripted([OK, b"*0\r\n", CLOSE], [b"$1\r\nx\r\n"]) as (endpoint, _),
-        Connection(endpoint) as connection,
-    ):
+    with scripted([OK, b"*0\r\n", CLOSE], [b"$1\r\nx\r\n"]) as (connection, _):
         connection.pipeline([("WATCH", "marker"), ("EXEC",)])
         assert connection.call("GET", "marker") == b"x"
 
 
 def test_a_loading_server_is_asked_again_even_for_a_write():
     loading = b"-LOADING Redis is loading the dataset in memory\r\n"
-    with scripted([loading, OK]) as (endpoint, seen), Connection(endpoint) as connection:
+    with scripted([loading, OK]) as (connection, seen):
         assert connection.call("SET", "k", "v") == b"OK"
     assert seen == ["SET k v"] * 2
 
 
 def test_a_full_server_is_asked_again_on_a_new_connection():
-    with (
-        scripted([b"-ERR max number of clients reached\r\n"], [OK]) as (endpoint, _),
-        Connection(endpoint) as connection,
-    ):
+    with scripted([b"-ERR max number of clients reached\r\n"], [OK]) as (connection, _):
         assert connection.call("SET", "k", "v") == b"OK"
 
 
@@ -136,8 +133,8 @@ def test_in_the_end_a_user_reads_where_and_how_often_and_why():
 
 
 def test_a_wrong_password_is_reported_at_once():
-    with scripted([b"-WRONGPASS invalid username-password pair\r\n"]) as (endpoint, seen):
-        connection = Connection(Endpoint(port=endpoint.port, username="u", password="p", retries=2))
+    with scripted([b"-WRONGPASS invalid username-password pair\r\n"]) as (other, seen):
+        connection = Connection(replace(other.endpoint, username="u", password="p"))
         with pytest.raises(ServerError, match=r"WRONGPASS .* \(at 127"):
             connection.call("PING")
     assert len(seen) == 1

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from support.deployments.replication import Proxy, follow, in_step, start
+from support.deployments.replication import in_step
+from support.pipeline.histories import cut_off
 
 from rillet.pipeline.redis import replicas
 from rillet.pipeline.redis.connection import Connection
@@ -13,28 +14,26 @@ from rillet.pipeline.redis.replicas import reading, written_by_shard
 
 @pytest.mark.parametrize("kind", ["valkey", "rillet"])
 def test_a_replica_is_read_once_it_has_what_was_planned_and_only_of_the_same_history(kind, monkeypatch):
-    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
+    with cut_off(kind) as (master, replica, cut):
         there = Endpoint(port=master.port, read_replicas=True)
 
         def connect(endpoint, *, near="", replica=False):
             assert near == ""
-            return Connection(replace(endpoint, port=followed.port if replica else master.port))
+            return Connection(replace(endpoint, port=follower.port if replica else master.port))
 
         def who_is_read():
             with Connection(there) as connection:
                 at = written_by_shard(connection)[""]
             with reading(there, "", at, b"s") as found:
-                return {master.port: "master", followed.port: "replica"}[found.endpoint.port]
+                return {master.port: "master", follower.port: "replica"}[found.endpoint.port]
 
-        followed = replica
+        follower = replica
         monkeypatch.setattr(replicas, "connect", connect)
-        follow(replica, proxy.port)
         with Connection(there) as connection:
             connection.call("XADD", "s", "1-1", "n", "1")
             in_step(master, replica)
             assert who_is_read() == "replica"
-            proxy.is_open = False
-            proxy.cut()
+            cut()
             connection.call("XADD", "s", "2-1", "n", "2")
             assert who_is_read() == "master"
         with Connection(Endpoint(port=replica.port)) as promoted:

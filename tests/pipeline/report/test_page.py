@@ -169,13 +169,3 @@ def test_what_is_wrong_is_said_before_spark_starts(words, said, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     assert main(["report", *words]) == 1
     assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [([".", "--at", "noon"], "not an ISO time: 'noon'"), ([".", "--abandoned-after", "5"], "not a length of time")],
-)  # fmt: skip
-def test_words_that_mean_nothing_are_refused_as_wrong_options_are(words, said, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["report", *words])
-    assert said in capsys.readouterr().err

@@ -7,14 +7,13 @@ import signal
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
-from support.deployments.replication import Proxy, follow, in_step, start
-from support.pipeline.micro_batches import Crash, Faults, fail_connections
+from support.deployments.replication import follow, in_step, start
+from support.pipeline.histories import cut_off
 from support.pipeline.sink_scene import Query, Scene, numbers_of, rows
 from support.servers import start_server
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint, OptionError
-from rillet.pipeline.sink import spark_writers
 from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.sink.xadd_sending import SinkError
 from rillet.pipeline.source.losses import DataLossError
@@ -104,13 +103,7 @@ def test_a_batch_without_rows_moves_the_marker(server, monkeypatch):
 def begun(scene, query, monkeypatch):
     """A batch of four steps of which some are out, and a picture of that moment."""
     messages = query.tasks(0, [rows(12)])
-    faults = Faults()
-    with monkeypatch.context() as patched:
-        fail_connections(patched, faults, spark_writers)
-        faults.arm(28, after=True)
-        with pytest.raises(Crash):
-            query.writer.commit(messages, 0)
-    assert 0 < len(scene.entries()) < 12
+    scene.crash(lambda: query.writer.commit(messages, 0), monkeypatch)
     return picture(scene)
 
 
@@ -140,14 +133,11 @@ def test_a_batch_whose_rest_is_gone_is_a_loss(server, monkeypatch):
 
 @pytest.mark.parametrize("kind", REAL)
 def test_a_replica_of_the_target_that_was_cut_off_is_promoted(kind, monkeypatch):
-    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
-        follow(replica, proxy.port)
+    with cut_off(kind) as (master, replica, cut):
         with Scene(master) as scene:
             query = Query(scene, monkeypatch)
             query.run(0, [rows(1, 0)])
-            in_step(master, replica)
-            proxy.is_open = False
-            proxy.cut()
+            cut()
             query.run(1, [rows(1, 1)])
         with Scene(replica, stream=scene.stream) as promoted:
             promoted.stream, promoted.query = scene.stream, scene.query

@@ -4,13 +4,9 @@ import json
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
-from support.pipeline.micro_batches import Crash, Faults, fail_connections
 from support.pipeline.sink_scene import Scene, numbers_of, rows
 
 from rillet.pipeline.redis.options import OptionError
-from rillet.pipeline.sink import spark_writers
-from rillet.pipeline.sink.spark_writers import BatchWriter
 from rillet.pipeline.sink.xadd_encoding import RowError
 from rillet.pipeline.sink.xadd_sending import SinkError
 
@@ -26,7 +22,7 @@ def test_a_batch_write_appends_all_rows(server, delivery):
 
 def test_nothing_is_published_before_all_tasks_are_done(server):
     with Scene(server) as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(20)).to_batches()))
         assert scene.entries() == []
         with pytest.raises(SinkError, match="1 of 2 tasks"):
@@ -37,7 +33,7 @@ def test_nothing_is_published_before_all_tasks_are_done(server):
 
 def test_rows_that_are_too_many_for_spark_are_staged_in_the_server(server):
     with Scene(server, inlineBytes=100) as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(50)).to_batches(max_chunksize=10)))
         assert len(scene.left()) == 5
         assert all(scene.call("PTTL", key) > 0 for key in scene.left())
@@ -48,7 +44,7 @@ def test_rows_that_are_too_many_for_spark_are_staged_in_the_server(server):
 
 def test_a_failed_job_leaves_no_staged_rows(server):
     with Scene(server, inlineBytes=0) as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(50)).to_batches()))
         assert scene.left()
         writer.abort([message, None])
@@ -57,7 +53,7 @@ def test_a_failed_job_leaves_no_staged_rows(server):
 
 def test_staged_rows_that_expired_fail_the_batch(server):
     with Scene(server, inlineBytes=0) as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(5)).to_batches()))
         for key in scene.left():
             scene.call("DEL", key)
@@ -75,15 +71,10 @@ def test_a_large_batch_goes_out_in_chunks(server, inline):
 
 
 def test_a_write_that_cannot_be_repeated_leaves_nothing_for_good(server, monkeypatch):
-    faults = Faults()
-    fail_connections(monkeypatch, faults, spark_writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(12)).to_batches()))
-        faults.arm(28, after=True)
-        with pytest.raises(Crash):
-            writer.commit([message])
-        assert 0 < len(scene.entries()) < 12
+        scene.crash(lambda: writer.commit([message]), monkeypatch)
         assert scene.left()
         assert all(scene.call("PTTL", key) > 0 for key in scene.left())
 
@@ -120,7 +111,7 @@ def test_overwriting_in_chunks_trims_once(server):
 def test_overwriting_with_nothing_empties_the_stream(server):
     with Scene(server) as scene:
         scene.save(rows(5))
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, True)
+        writer = scene.writer(overwrite=True)
         writer.commit([writer.write(iter([]))])
         assert scene.entries() == []
 
@@ -233,7 +224,7 @@ def test_a_marker_that_is_something_else_is_refused(server, text):
 
 def test_idmp_drops_what_a_task_writes_again(running):
     with Scene(running("rillet"), delivery="idmp") as scene:
-        writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
+        writer = scene.writer()
         for _ in range(2):
             writer.write(iter(pa.table(rows(350)).to_batches(max_chunksize=90)))
         assert numbers_of(scene) == list(range(350))

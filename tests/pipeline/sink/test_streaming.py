@@ -57,15 +57,10 @@ def test_a_task_without_a_batch_is_refused(rillet_process, monkeypatch):
 
 def test_a_large_batch_is_finished_from_its_first_rows(server, monkeypatch):
     """A task may make its rows in another order when it runs again: half of each order would be wrong."""
-    faults = Faults()
-    fail_connections(monkeypatch, faults, spark_writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         query = Query(scene, monkeypatch)
         messages = query.tasks(0, [rows(12)])
-        faults.arm(28, after=True)
-        with pytest.raises(Crash):
-            query.writer.commit(messages, 0)
-        assert 0 < len(scene.entries()) < 12
+        scene.crash(lambda: query.writer.commit(messages, 0), monkeypatch)
         # For as long as it takes: staged rows that a marker counts on do not expire.
         left = [scene.call("PTTL", key) for key in scene.left() if ":staged:" in key]
         assert left
@@ -79,12 +74,7 @@ def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         query = Query(scene, monkeypatch)
         messages = query.tasks(0, [rows(12)])
-        scene.call("SET", f"{scene.stream}-bad", 1)
-        faults = Faults()
-        fail_connections(monkeypatch, faults, spark_writers)
-        faults.arm(28, after=True)
-        with pytest.raises(Crash):
-            query.writer.commit(messages, 0)
+        scene.crash(lambda: query.writer.commit(messages, 0), monkeypatch)
         query.writer.abort(messages, 0)
         query.run(0, [rows(12)])
         assert numbers_of(scene) == list(range(12))

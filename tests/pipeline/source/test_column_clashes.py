@@ -1,6 +1,5 @@
 """A field that shares its name with one of our columns is refused at the start, on each kind of server."""
 
-import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -10,32 +9,18 @@ from support.pipeline.group_scene import Scene
 from rillet.pipeline.group.stream_reader import GroupStreamReader
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint, OptionError, Options
+from rillet.pipeline.redis.options import OptionError, Options
 from rillet.pipeline.source.column_clashes import ColumnClashes
 from rillet.pipeline.source.entry_batches import ColumnOptions, default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 ORDER = StructType().add("ts", "timestamp").add("id", "string").add("total", "long")
-WORDS = r"entries of stream 'name-clashes-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
-numbers = itertools.count()
-
-
-@pytest.fixture(params=["rillet", "redis7"])
-def redis(request, running):
-    with Connection(Endpoint(port=running(request.param).port)) as connection:
-        yield connection
-
-
-@pytest.fixture
-def stream(redis):
-    name = f"name-clashes-{next(numbers)}"
-    yield name
-    redis.call("DEL", name)
+WORDS = r"entries of stream 'spark-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
+on_each = pytest.mark.parametrize("redis", ["rillet", "redis7"], indirect=True)
 
 
 def options(redis, stream, *, streaming, **more):
-    given = {"port": str(redis.endpoint.port), "streams": stream, "startingOffsets": "earliest"} | more
+    given = redis.options | {"streams": stream, "startingOffsets": "earliest"} | more
     return (RangeStreamOptions if streaming else BatchOptions).of(Options(given))
 
 
@@ -44,6 +29,7 @@ def look(schema, fields, **given):
     watch.check({"s": SimpleNamespace(samples=(fields,))})
 
 
+@on_each
 def test_a_batch_read_is_refused(redis, stream):
     redis.call("XADD", stream, "*", "ts", "2026-01-01T00:00:00Z", "total", 5)
     with pytest.raises(OptionError, match=WORDS):
@@ -54,6 +40,7 @@ def test_a_batch_read_is_refused(redis, stream):
     assert (row["ts"].year, row["total"]) == (2026, 5)
 
 
+@on_each
 def test_a_query_is_refused_when_the_first_entry_comes(redis, stream):
     redis.call("XGROUP", "CREATE", stream, "g", "$", "MKSTREAM")
     reader = RangeStreamReader(ORDER, options(redis, stream, streaming=True))

@@ -40,13 +40,6 @@ def test_bounds_are_ids_words_json_or_times():
 
 
 @pytest.mark.parametrize(
-    ("word", "seconds"), [("500ms", 0.5), ("10S", 10), ("15m", 900), ("2h", 7200), ("250", 0.25)]
-)
-def test_durations_have_units(word, seconds):
-    assert read(minRowsPerTrigger="5", maxTriggerDelay=word).max_delay_seconds == seconds
-
-
-@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"streams": ""}, "one of the options 'streams', 'streamsPattern'"),
@@ -68,8 +61,15 @@ def test_durations_have_units(word, seconds):
         ({"maxTriggerDelay": "5s"}, "goes with 'minRowsPerTrigger'"),
         ({"minRowsPerTrigger": "6", "maxTriggerDelay": "soon"}, "a duration such as"),
         ({"group": "g"}, "unknown option 'group'"),
+        # Names of Kafka's source
+        ({"subscribe": "s"}, "'subscribe' and 'streams' are the same"),
+        ({"streams": "", "subscribePattern": "a["}, "no regular expression"),
+        ({"streams": "", "subscribePattern": "a", "streamsPattern": "a*"}, "give one of"),
+        ({"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"}, "and 'startingTimestamp' exclude each other"),
+        ({"startingOffsetsByTimestamp": "5"}, "takes JSON of times by stream"),
+        ({"startingOffsetsByTimestamp": '{"s": "x"}'}, "takes milliseconds since 1970"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_option_is_named(given, message):
     with pytest.raises(OptionError, match=message):
         read(**given)
@@ -82,22 +82,6 @@ def test_names_of_kafkas_source_are_read_as_ours():
     assert (times.of("s"), times.of("t")) == (ids.join(999, ids.MAX_U64), ids.join(1999, ids.MAX_U64))
     until = read(streaming=False, endingOffsetsByTimestamp='{"s": 5}').end
     assert until.of("s") == ids.join(4, ids.MAX_U64)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"subscribe": "s"}, "'subscribe' and 'streams' are the same"),
-        ({"streams": "", "subscribePattern": "a["}, "no regular expression"),
-        ({"streams": "", "subscribePattern": "a", "streamsPattern": "a*"}, "give one of"),
-        ({"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"}, "and 'startingTimestamp' exclude each other"),
-        ({"startingOffsetsByTimestamp": "5"}, "takes JSON of times by stream"),
-        ({"startingOffsetsByTimestamp": '{"s": "x"}'}, "takes milliseconds since 1970"),
-    ],
-)  # fmt: skip
-def test_what_contradicts_them_is_named(given, words):
-    with pytest.raises(OptionError, match=words):
-        read(**given)
 
 
 def test_a_pattern_of_kafkas_is_a_regular_expression_over_whole_names(running):

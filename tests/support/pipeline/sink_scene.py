@@ -2,12 +2,14 @@
 
 import itertools
 import pickle
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
+from support.pipeline.micro_batches import Crash, Faults, fail_connections
 
 from rillet.pipeline.sink import spark_writers
 from rillet.pipeline.sink.spark_writers import BatchWriter, StreamWriter
@@ -46,6 +48,20 @@ class Scene:
         writer = BatchWriter(from_arrow_schema(tasks[0][0].schema), self.options, overwrite)
         messages = [pickle.loads(pickle.dumps(writer)).write(iter(task)) for task in tasks]
         pickle.loads(pickle.dumps(writer)).commit(pickle.loads(pickle.dumps(messages)))
+
+    def writer(self, *, overwrite: bool = False) -> BatchWriter:
+        """A batch write of numbers, whose tasks and end are called one by one."""
+        return BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), self.options, overwrite)
+
+    def crash(self, commit: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have a driver that commits twelve rows in four steps die when some of them are out."""
+        faults = Faults()
+        with monkeypatch.context() as patched:
+            fail_connections(patched, faults, spark_writers)
+            faults.arm(28, after=True)
+            with pytest.raises(Crash):
+                commit()
+        assert 0 < len(self.entries()) < 12
 
     def entries(self) -> list[tuple[bytes, ...]]:
         return [tuple(fields) for _, fields in self.call("XRANGE", self.stream, "-", "+")]

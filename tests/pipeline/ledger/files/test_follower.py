@@ -35,6 +35,9 @@ class Writer:
     def path(self) -> str:
         return str(self.root / "appendonlydir")
 
+    def file(self, number: int) -> Path:
+        return self.root / "appendonlydir" / f"appendonly.aof.{number}.incr.aof"
+
     def add(self, count: int = 1) -> None:
         for _ in range(count):
             self.number += 1
@@ -99,6 +102,10 @@ class Query:
         self.follower.forget(Place.decode(end))
         return True
 
+    def finish(self, most: int = 1 << 40) -> None:
+        while self.take(most):
+            pass
+
 
 things = st.sampled_from(
     ["add", "add", "part", "rewrite", "begin", "end", "take", "take a little", "restart", "crash"]
@@ -134,8 +141,7 @@ def test_every_row_comes_once(tmp_path_factory, steps, size):
             case "crash":
                 query.take(size, crash=True)
     writer.add()
-    while query.take(size):
-        pass
+    query.finish(size)
     writer.aof.close()
     query.close()
     assert sorted(query.rows, key=lambda row: (row[10], row[11])) == rows_of(read_ledger(writer.path))
@@ -168,20 +174,17 @@ def test_a_file_that_goes_while_it_is_read_is_read_to_its_end(writer, started):
     writer.begin_rewrite()
     writer.add(2)
     writer.end_rewrite()
-    while started.take(60):
-        pass
+    started.finish(60)
     assert added(started) == [f"{number}-1" for number in range(1, 9)]
 
 
 def test_a_file_may_end_with_an_annotation(writer, started):
     """As after a crash between an annotation and its record."""
-    path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
-    with path.open("ab") as file:
+    with writer.file(1).open("ab") as file:
         file.write(b"#MS:1234\r\n")
     writer.begin_rewrite()
     writer.add(1)
-    while started.take():
-        pass
+    started.finish()
     assert added(started) == [f"{number}-1" for number in range(1, 5)]
 
 
@@ -213,15 +216,13 @@ def test_a_follower_that_tolerates_loss_continues_with_the_base(writer, started)
     writer.end_rewrite()
     started.follower.close()
     started.follower = Follower(writer.path, piece_size=1000, tolerate_loss=True)
-    while started.take():
-        pass
+    started.finish()
     assert [(row[3], row[11] < 0) for row in started.rows[-2:]] == [("0-9", True), ("4-1", False)]
 
 
 def test_a_shorter_file_is_an_error(writer, started):
     started.take()
-    path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
-    path.write_bytes(path.read_bytes()[:50])
+    writer.file(1).write_bytes(writer.file(1).read_bytes()[:50])
     with pytest.raises(RowsLostError, match="is shorter than what was read"):
         started.take()
 
@@ -231,13 +232,12 @@ def test_a_query_that_stops_here_sees_nothing_newer(writer, started):
     writer.add(3)
     writer.begin_rewrite()
     writer.end_rewrite()
-    while started.take(60):
-        pass
+    started.finish(60)
     assert added(started) == ["1-1", "2-1", "3-1"]
 
 
 def size(writer, number):
-    return (writer.root / "appendonlydir" / f"appendonly.aof.{number}.incr.aof").stat().st_size
+    return writer.file(number).stat().st_size
 
 
 def behind(query, place):
@@ -253,16 +253,14 @@ def test_the_backlog_is_what_lies_behind_a_place(writer, started):
     _, position, left, _ = behind(started, here)
     assert (position, left) == (written, written - here.cursor.position)
     assert 0 < left < written
-    while started.take():
-        pass
+    started.finish()
     assert behind(started, Place.decode(started.offset)) == (1, written, 0, 0.0)
 
 
 def test_the_backlog_is_counted_in_seconds_from_the_last_annotation_to_the_last_write(writer, started):
     started.take(60)
     here = Place.decode(started.offset)
-    path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
-    os.utime(path, ns=(0, (here.cursor.clock + 2500) * 1_000_000))
+    os.utime(writer.file(1), ns=(0, (here.cursor.clock + 2500) * 1_000_000))
     assert started.follower.backlog(here)["seconds_behind"] == 2.5
 
 
@@ -274,10 +272,9 @@ def test_the_backlog_reaches_over_rewrites_and_files_that_are_gone(writer, start
     writer.begin_rewrite()
     writer.add(2)
     writer.end_rewrite()
-    assert not (writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof").exists()
+    assert not writer.file(1).exists()
     assert behind(started, here)[:3] == (2, size(writer, 2), left + size(writer, 2))
-    while started.take(60):
-        pass
+    started.finish(60)
     assert started.follower.backlog(Place.decode(started.offset))["bytes_behind"] == 0
 
 
@@ -289,8 +286,7 @@ def test_a_base_counts_until_it_was_read(writer, started):
     base = next((writer.root / "appendonlydir").glob("*.base.*")).stat().st_size
     assert Place.decode(query.offset).is_base
     assert query.follower.backlog(Place.decode(query.offset))["bytes_behind"] == base + size(writer, 2)
-    while query.take():
-        pass
+    query.finish()
     assert query.follower.backlog(Place.decode(query.offset))["bytes_behind"] == 0
     query.close()
 

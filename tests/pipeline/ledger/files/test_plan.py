@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.thorough import examples
-from support.wire import encode_command
+from support.wire import encode_command as record
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
@@ -29,10 +29,6 @@ BLOCK = 64  # bytes, so that small files have many
 def small_blocks(monkeypatch):
     for module in (schema, scan):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
-
-
-def record(*words: bytes | str) -> bytes:
-    return encode_command(*words)
 
 
 PLAIN = [
@@ -100,13 +96,6 @@ def path(tmp_path_factory) -> Path:
 
 
 @settings(max_examples=examples(60))
-@given(data=files)
-def test_one_piece_is_read_as_by_hand(path, data):
-    path.write_bytes(data)
-    assert rows_of([FilePiece(str(path), 1)]) == slowly(data)
-
-
-@settings(max_examples=examples(60))
 @given(data=files, sizes=st.lists(st.integers(1, 90), min_size=1))
 def test_how_the_bytes_come_does_not_matter(data, sizes):
     walk, file = Walk(START), io.BytesIO(data)
@@ -138,6 +127,7 @@ def test_planned_pieces_give_the_rows_of_one(path, data, piece_size):
     path.write_bytes(data)
     pieces = plan(str(path), piece_size=piece_size)
     assert rows_of(pieces) == slowly(data)
+    assert rows_of([FilePiece(str(path), 1)]) == slowly(data)
 
 
 @settings(max_examples=examples(120))
