@@ -27,62 +27,17 @@ def wire(server):
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        # CVE-2025-46817
-        ("return {unpack({1,2,3}, -2, 2147483647)}", "-ERR user_script:1: too many results to unpack"),
-        ("return {unpack({1,2,3}, 0, 2147483647)}", "-ERR user_script:1: too many results to unpack"),
-        ("return {unpack({1,2,3}, -2147483648, 2147483647)}", "-ERR user_script:1: too many results to unpack"),
-        ("return {unpack({1,2,3}, 1, 9000)}", "-ERR user_script:1: too many results to unpack"),
-        ("return {unpack({1,2,3}, 2^32 + 1, 2^32 + 2)}", "*[:1 :2]"),
-        ("return {unpack({1,2,3}, 2^31, 1)}", "-ERR user_script:1: too many results to unpack"),
-        ("return {unpack({1,2,3}, 3, 1)}", "*[]"),
-        # the stack of C
-        (
-            "return string.find(string.rep('a', 500000), string.rep('a?', 200000))",
-            "-ERR user_script:1: pattern too complex",
-        ),
+        ("return string.find(string.rep('a', 500000), string.rep('a?', 200000))", "-ERR user_script:1: pattern too complex"),
         ("return (('a'):rep(50000)):match(('('):rep(50000))", "-ERR user_script:1: pattern too complex"),
         ("return (('a'):rep(50000)):gsub(('a-'):rep(50000), '')", "-ERR user_script:1: pattern too complex"),
         ("for w in (('a'):rep(50000)):gmatch(('a*'):rep(50000)) do end", "-ERR user_script:1: pattern too complex"),
-        ("return #(('a'):rep(9000)):match(('a?'):rep(400))", ":400"),
-        ("return (('x?'):rep(9000)):find(('x?'):rep(9000), 1, true)", ":1"),
         ("local f f = function(n) return coroutine.wrap(f)(n) end return f(1)", "C stack overflow"),
-        ("local f f = function() return (('x'):gsub('x', f)) end return f()", "stack overflow"),
-        ("local f f = function() return pcall(f) end return tostring(f())", '$"true"'),
-        ("return loadstring(('('):rep(100000))", "null$"),
-        ("return loadstring(('return {'):rep(1) .. ('{'):rep(100000))", "null$"),
-        ("return loadstring('return ' .. ('-'):rep(1) .. (' not '):rep(100000) .. '1')", "null$"),
-        ("return cjson.decode(('['):rep(100000))", "Found too many nested data structures (1001)"),
-        (
-            "return cmsgpack.unpack(('\\145'):rep(100000) .. '\\1')",
-            "-ERR user_script:1: stack overflow (in function mp_decode_to_lua_array)",
-        ),
-        # CVE-2018-11218, CVE-2018-11219, CVE-2020-14147, CVE-2015-8080
-        (
-            "return cmsgpack.unpack(('\\1'):rep(10000))",
-            "-ERR user_script:1: stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)",
-        ),
         ("return #cmsgpack.pack(unpack({}, 1, 7000))", ":7000"),
-        (
-            "return struct.unpack(('b'):rep(10000), ('\\1'):rep(10000))",
-            "-ERR user_script:1: stack overflow (too many results)",
-        ),
-        ("return struct.pack('i99999999999', 1)", "-ERR user_script:1: integral size overflow"),
-        ("return struct.unpack('c2147483647', 'x')", "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short)"),
-        ("return struct.unpack('i', 'abcdefgh', 2147483647)", "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short)"),
-        # CVE-2024-31449
-        ("return bit.tohex(65535, -2147483648)", '$"0000FFFF"'),
-        # loops that no hook would end
         ("return #string.rep('', 2^31 - 1)", ":0"),
-        ("local t = {1} table.insert(t, -5, 9) return {t[-5], t[2]}", "*[:9 :1]"),
-        ("return table.concat({}, 'x', -2147483648, 2147483647)", "invalid value (nil) at index -2147483648"),
-        ("return string.format('%99999d', 1)", "invalid format (width or precision too long)"),
-        ("return #string.format('%99.99f', -1e308)", ":"),
-        ("return select(-2147483648, 1)", "bad argument #1 to 'select' (index out of range)"),
-        ("return table.sort({3,2,1,5,4,7,6,9,8}, function() return true end)", "-ERR user_script:1: invalid order function for sorting"),
-        ("return {string.byte(('x'):rep(100000), 1, -1)}", "string slice too long"),
     ],
 )  # fmt: skip
-def test_what_crashes_other_lua_servers_is_an_error_or_a_reply(wire, code, text):
+def test_what_crashes_or_stops_redis_is_an_error_or_a_reply(wire, code, text):
+    """Or has another error there; scripts/newer/lua.script has what is the same: "sizes, ranges and depths"."""
     assert text in str(wire.call("EVAL", code, 0))
 
 
