@@ -22,13 +22,14 @@ from differential.player import (
     waits_forever,
 )
 from support.servers import compared
+from support.thorough import examples
 from support.wire import Node, parse
 
 COMMANDS = 6_000
 # Workers share them.
 PARTS = 4
 SIZE = 40
-RUNS = COMMANDS // PARTS // SIZE
+RUNS = examples(COMMANDS // PARTS // SIZE)
 COMPARED = [mine for mine, judges in JUDGES.items() if compared(*judges) == list(judges)]
 
 
