@@ -1,7 +1,7 @@
 """Every case of `scripts/`, byte by byte: Rillet as each version against the real server of that version."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -13,12 +13,7 @@ from support.servers import BETWEEN, ServerProcess
 
 
 def runs(cases: list[Case]) -> list[ParameterSet]:
-    """Each case in each protocol."""
-    return [
-        pytest.param(case, protocol, id=f"{case.file}-{case.title}-resp{protocol}")
-        for case in cases
-        for protocol in case.protocols
-    ]
+    return [pytest.param(case, id=f"{case.file}-{case.title}") for case in cases]
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +30,16 @@ def answers(running: Callable[[str], ServerProcess]) -> Callable[[str, Case, int
     return get
 
 
-def describe(case: Case, wrong: list[tuple[Answer, list[str]]]) -> str:
-    lines = [f"{case.file}.script, {case.title!r}:"]
-    for answer, notes in wrong:
-        lines += [f"  line {answer.step.line}: {answer.step.text}", *(f"      {note}" for note in notes)]
-    return "\n".join(lines)
+def in_each_protocol(case: Case, judged: Callable[[int], Iterator[tuple[Answer, list[str]]]]) -> None:
+    """Fail with the lines of a case that are wrong in either protocol."""
+    lines = [
+        f"  line {answer.step.line} in RESP{protocol}: {answer.step.text}\n      " + "\n      ".join(notes)
+        for protocol in case.protocols
+        for answer, notes in judged(protocol)
+        if notes
+    ]
+    if lines:
+        pytest.fail("\n".join([f"{case.file}.script, {case.title!r}:", *lines]), pytrace=False)
 
 
 PAIRED = [
@@ -49,28 +49,23 @@ PAIRED = [
 ]
 
 
-@pytest.mark.parametrize(("mine", "real", "case", "protocol"), PAIRED)
-def test_rillet_answers_as_the_real_server_of_its_version(mine, real, case, protocol, answers):
-    wrong = []
-    for got, wanted in side_by_side(*(answers(kind, case, protocol) for kind in (mine, real))):
-        notes = judge(got, wanted, newest=mine == NEWEST, may_differ=real in BETWEEN)
-        if notes:
-            wrong.append((got, notes))
-    if wrong:
-        pytest.fail(describe(case, wrong), pytrace=False)
+@pytest.mark.parametrize(("mine", "real", "case"), PAIRED)
+def test_rillet_answers_as_the_real_server_of_its_version(mine, real, case, answers):
+    def judged(protocol):
+        for got, wanted in side_by_side(*(answers(kind, case, protocol) for kind in (mine, real))):
+            yield got, judge(got, wanted, newest=mine == NEWEST, may_differ=real in BETWEEN)
+
+    in_each_protocol(case, judged)
 
 
-@pytest.mark.parametrize(("case", "protocol"), runs(CASES))
-def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, protocol, answers):
-    wrong = []
-    for mine, *real in side_by_side(
-        *(answers(kind, case, protocol) for kind in ("rillet-7.2", "redis7", "valkey"))
-    ):
-        notes = judge_as_7_2(mine, *real, protocol)
-        if notes:
-            wrong.append((mine, notes))
-    if wrong:
-        pytest.fail(describe(case, wrong), pytrace=False)
+@pytest.mark.parametrize("case", runs(CASES))
+def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, answers):
+    def judged(protocol):
+        kinds = ("rillet-7.2", "redis7", "valkey")
+        for mine, *real in side_by_side(*(answers(kind, case, protocol) for kind in kinds)):
+            yield mine, judge_as_7_2(mine, *real, protocol)
+
+    in_each_protocol(case, judged)
 
 
 def test_every_named_difference_is_used():
