@@ -154,29 +154,3 @@ def test_a_denial_names_the_command_that_was_denied_and_not_the_one_before(start
         wire.call("CLIENT", "GETNAME")
         entry = admin.call("ACL", "LOG").plain()[0]
         assert b" cmd=client|getname " in entry[entry.index(b"client-info") + 1]
-
-
-@pytest.mark.parametrize(
-    ("command", "served_by", "rule", "message"),
-    [
-        ("BLPOP q 0", "LPUSH q 1", "-blpop", "User bob has no permissions to run the 'blpop' command"),
-        ("BZPOPMIN q 0", "ZADD q 1 a", "resetkeys", "No permissions to access a key"),
-        ("XREAD BLOCK 0 STREAMS q $", "XADD q 1-1 a b", "resetkeys", "No permissions to access a key"),
-    ],
-)
-def test_a_blocked_user_that_loses_the_permission_gets_nothing(start, command, served_by, rule, message):
-    server = start()
-    with server.wire() as admin, server.wire() as wire, server.wire() as other:
-        admin.call("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all", "-flushall")
-        wire.call("AUTH", "bob", "x")
-        wire.send(*command.split())
-        while b"blocked_clients:1" not in admin.call("INFO", "clients").value:
-            pass
-        other.send(*command.split())
-        while b"blocked_clients:2" not in admin.call("INFO", "clients").value:
-            pass
-        admin.call("ACL", "SETUSER", "bob", rule)
-        admin.call(*served_by.split())
-        assert str(wire.read()) == f"-NOPERM {message}"
-        assert not other.read().is_null, "the next one in the line is served"
-        assert len(admin.call("ACL", "LOG").plain()) == 1
