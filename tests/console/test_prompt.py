@@ -17,11 +17,18 @@ from rillet.console.prompt import Prompt, rule_of
 from rillet.console.security import Guard
 
 
+@contextlib.asynccontextmanager
+async def prompt_at(address):
+    async with Link(address) as link:
+        made = Prompt(link)
+        yield made
+        await made.close()
+
+
 @pytest.fixture
-async def prompt(link):
-    made = Prompt(link)
-    yield made
-    await made.close()
+async def prompt(client):
+    async with prompt_at(address_of(client)) as made:
+        yield made
 
 
 async def ask(prompt, line, *, read_only=False, sure=False, session="one"):
@@ -51,8 +58,7 @@ async def test_a_command_that_the_server_does_not_know_is_asked_back(prompt):
 
 async def test_what_the_server_does_not_say_of_a_command_is_refused_or_asked_back(link, client):
     client.acl_setuser("mute", enabled=True, nopass=True, keys="*", commands=["+@all", "-command"])
-    async with Link(address_of(client).replace("//", "//mute:x@")) as mute:
-        prompt = Prompt(mute)
+    async with prompt_at(address_of(client).replace("//", "//mute:x@")) as prompt:
         for line in ("FLUSHALL", "SET a 1", "GET a", "CONFIG SET hz 10"):
             asked = await ask(prompt, line)
             assert asked.kind == "asked"
@@ -62,21 +68,16 @@ async def test_what_the_server_does_not_say_of_a_command_is_refused_or_asked_bac
             assert "does not know" not in refused.text
         assert (await ask(prompt, "SET a 1", sure=True)).text == "OK"
         assert (await ask(prompt, "CLIENT REPLY OFF", sure=True)).kind == "refused"
-        await prompt.close()
 
 
 @pytest.mark.parametrize(
     "name", ["EVAL_RO 'return 1' 0", "EVALSHA_RO x 0", "FCALL_RO f 0", "EVAL 'return 1' 0"]
 )
-async def test_scripts_are_refused_in_read_only_and_asked_back_else(name):
-    with servers.start_server("redis7") as server:
-        async with Link(f"redis://127.0.0.1:{server.port}") as link:
-            prompt = Prompt(link)
-            assert (await ask(prompt, name, read_only=True, sure=True)).kind == "refused"
-            asked = await ask(prompt, name)
-            assert asked.kind == "asked"
-            assert "script" in asked.text
-            await prompt.close()
+async def test_scripts_are_refused_in_read_only_and_asked_back_else(prompt, name):
+    assert (await ask(prompt, name, read_only=True, sure=True)).kind == "refused"
+    asked = await ask(prompt, name)
+    assert asked.kind == "asked"
+    assert "script" in asked.text
 
 
 async def test_a_busy_server_is_not_taken_for_one_that_does_not_know_the_command():
@@ -85,8 +86,7 @@ async def test_a_busy_server_is_not_taken_for_one_that_does_not_know_the_command
         redis.Redis(port=server.port) as busy,
         redis.Redis(port=server.port) as other,
     ):
-        async with Link(f"redis://127.0.0.1:{server.port}") as link:
-            prompt = Prompt(link)
+        async with prompt_at(f"redis://127.0.0.1:{server.port}") as prompt:
             await ask(prompt, "PING")
             running = asyncio.get_running_loop().run_in_executor(None, _endless, busy)
             while not await asyncio.to_thread(_is_busy, other):
@@ -96,7 +96,6 @@ async def test_a_busy_server_is_not_taken_for_one_that_does_not_know_the_command
             assert "BUSY" in asked.text
             assert (await ask(prompt, "SCRIPT KILL", sure=True)).text == "OK"
             assert "killed" in await running
-            await prompt.close()
 
 
 def _endless(client):
@@ -232,8 +231,7 @@ async def test_read_only_refuses_within_a_transaction_and_what_is_not_known(prom
 @pytest.mark.parametrize("kind", ["rillet", "redis7", "valkey"])
 async def test_a_password_is_in_no_reply_and_no_echo(kind):
     with servers.start_server(kind, "--requirepass", "s3cret-word") as server:
-        async with Link(f"redis://:s3cret-word@127.0.0.1:{server.port}") as link:
-            prompt = Prompt(link)
+        async with prompt_at(f"redis://:s3cret-word@127.0.0.1:{server.port}") as prompt:
             for line in (
                 "CONFIG GET *", "CONFIG GET requirepass", "MULTI", "CONFIG GET requirepass", "EXEC", "AUTH s3cret-word",
                 "HELLO 2 AUTH default s3cret-word", "config get require*",
@@ -243,7 +241,6 @@ async def test_a_password_is_in_no_reply_and_no_echo(kind):
                 assert "s3cret" not in exchange.line + exchange.text
             assert "requirepass" in exchange.text
             assert "(hidden)" in exchange.text
-            await prompt.close()
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis7", "redis810", "valkey"])
@@ -261,8 +258,7 @@ async def test_no_command_of_a_read_only_console_shows_a_secret(kind):
             client.execute_command("MIGRATE", "127.0.0.1", 1, "key", 0, 1, "AUTH", word)
         client.hset("h", mapping={"requirepass": "shown", "n": 1})
         hidden = [word, "s3cret-name", hashlib.sha256(word.encode()).hexdigest()[:20]]
-        async with Link(f"redis://:{word}@127.0.0.1:{server.port}") as link:
-            prompt = Prompt(link)
+        async with prompt_at(f"redis://:{word}@127.0.0.1:{server.port}") as prompt:
             names = [line + more for line in _TELLING for more in ("", " *", " bob", " * *")]
             some = ["CONFIG GET *", "config get require* masterauth", "SLOWLOG GET -1", "CLIENT LIST"]
             ran = []
@@ -273,7 +269,6 @@ async def test_no_command_of_a_read_only_console_shows_a_secret(kind):
             assert {*some, "EXEC"} <= {*ran}
             assert exchange.text.count("(hidden)") >= 2
             assert "shown" in (await ask(prompt, "HGETALL h", read_only=True)).text
-            await prompt.close()
         client.close()
 
 
@@ -476,8 +471,7 @@ async def test_help_completes_names_and_says_how_a_command_is_written(prompt):
 
 async def test_a_server_that_goes_is_an_error_and_one_that_comes_back_is_found():
     with servers.start_server("redis7") as server:
-        async with Link(f"redis://127.0.0.1:{server.port}") as link:
-            prompt = Prompt(link)
+        async with prompt_at(f"redis://127.0.0.1:{server.port}") as prompt:
             assert (await ask(prompt, "PING")).text == "PONG"
             session = prompt._sessions["one"]
             with redis.Redis(port=server.port) as other:
@@ -486,4 +480,3 @@ async def test_a_server_that_goes_is_an_error_and_one_that_comes_back_is_found()
             while (await ask(prompt, "PING")).kind == "refused":
                 pass
             assert (await ask(prompt, "PING")).text == "PONG"
-            await prompt.close()

@@ -132,7 +132,7 @@ class Deployment:
             with contextlib.suppress(redis.ConnectionError, StopIteration):
                 if is_so():
                     return
-            assert time.monotonic() < deadline, self.log.lines
+            assert time.monotonic() < deadline, self.log
             time.sleep(0.02)
 
     @property

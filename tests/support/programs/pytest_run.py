@@ -4,6 +4,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+from _pytest.pytester import RunResult
 from support.forks import run_python
 
 # Plugins that no user's test here needs. They import all of Hypothesis and of valkey-py: half of a short run.
@@ -19,13 +20,7 @@ class Run:
 
     def outcome(self, **expected: int) -> None:
         """Assert the counts of the last line, `passed=2, skipped=1`."""
-        last = self.output.strip().splitlines()[-1]
-        counts = {
-            word.rstrip("s").replace("error", "errors"): int(number)
-            for number, word in zip(last.split()[::2], last.replace(",", "").split()[1::2], strict=False)
-            if number.isdigit()
-        }
-        assert counts == expected, self.output
+        assert RunResult.parse_summary_nouns(self.output.splitlines()) == expected, self.output
 
 
 def run_tests(folder: Path, code: str, *words: str, ini: str = "") -> Run:
