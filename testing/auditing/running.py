@@ -78,7 +78,8 @@ class Audit:
         results: dict[str, Future[Result]] = {}
         # No experiment runs in this thread: a signal's handler may raise anywhere in the main thread, also between the start
         # of a worker and the note that it runs; such a worker would outlive the audit.
-        with ThreadPoolExecutor(len(order) + 1, thread_name_prefix="audit") as pool:
+        prefix = f"audit-{id(self)}"
+        with ThreadPoolExecutor(len(order) + 1, thread_name_prefix=prefix) as pool:
 
             def begin(name: str) -> Future[Result]:
                 results[name] = pool.submit(self.result, name)
@@ -97,6 +98,10 @@ class Audit:
                 raise KeyboardInterrupt from None
             except BaseException:
                 self.plan.cancelled.set()
+                pool.shutdown(wait=False)
+                # Of a thread whose start was interrupted the pool does not know.
+                while any(each.name.startswith(prefix) for each in threading.enumerate()):
+                    time.sleep(0.01)
                 raise
 
     def _tell(self, done: Future[Result], tell: Callable[[Result], object]) -> None:
