@@ -10,6 +10,8 @@ pytestmark = pytest.mark.xdist_group("audits of strange workers")
 BEGIN = """\
 import asyncio, os, redis, threading, time
 from concurrent.futures import ThreadPoolExecutor
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 ME, URL = os.environ["CONSUMER"], os.environ["REDIS_URL"]
 r = redis.Redis.from_url(URL, decode_responses=True)
 try:
@@ -29,8 +31,37 @@ def read(**options):
     found = r.xreadgroup("workers", ME, {"jobs": ">"}, count=10, **options)
     return found[0][1] if found else []
 
+inside, signs = [], []  # what it works on, and its signs of life since then
+
+def sign():
+    if inside:
+        r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+        signs.append(time.time())
+
+def beating(seconds, beat):
+    def run():
+        while True:
+            time.sleep(seconds)
+            beat()
+
+    threading.Thread(target=run, daemon=True).start()
+
+def work_by(server):
+    while True:
+        for entry, fields in claim() + read(block=500):
+            signs.clear()
+            inside.append(entry)
+            try:
+                server.sadd("done", fields["n"])
+                r.xack("jobs", "workers", entry)
+            except redis.RedisError:
+                pass  # it stays pending
+            inside.clear()
+
 """
-IN_A_POOL = """\
+# What a worker is, the promise and the verdict.
+WORKERS = {
+    ("pool", "works-before-ack", "broken"): """\
 def work(fields):
     time.sleep(0.5)
     r.lpush("out", fields["n"])
@@ -40,50 +71,45 @@ with ThreadPoolExecutor(2) as pool:
         for entry, fields in read(block=500):
             pool.submit(work, fields)
             r.xack("jobs", "workers", entry)
-"""
-READS_AHEAD = """\
+""",
+    ("ahead", "works", "kept"): """\
 ahead = []
 while True:
     ahead += read(block=300)
     if len(ahead) >= 3:
         handle([ahead.pop(0)])
-"""
-COUNTS = """\
+""",
+    ("counts", "works-before-ack", "kept"): """\
 while True:
     for entry, fields in read():  # without BLOCK and without a pause
         r.incr("total")
         r.xack("jobs", "workers", entry)
-"""
-CLAIMS_BEHIND_A_READ = """\
+""",
+    ("behind-a-read", "long-job", "broken"): """\
 while True:
     handle(found := read(block=500))
     if found:
         handle(claim())
-"""
-CLAIMS_AT_THE_START = """\
+""",
+    ("start", "long-job", "broken"): """\
 handle(claim())
 while True:
     handle(read(block=500))
-"""
-CLAIMS_FROM_ITSELF = """\
-def again():
-    while True:
-        handle(claim())
-        time.sleep(0.2)
-
-threading.Thread(target=again, daemon=True).start()
+""",
+    ("itself", "long-job", "broken"): """\
+beating(0.2, lambda: handle(claim()))
 while True:
     handle(read(block=500))
-"""
-CLAIMS_BY_A_TIMER = """\
+""",
+    ("timer", "idle-claim", "kept"): """\
 begin = time.monotonic()
 while True:
     if time.monotonic() - begin > 3:
         begin = time.monotonic()
         handle(claim())
     handle(read(block=500))
-"""
-GIVES_UP_AT_ITS_THIRD_START = """\
+""",
+    ("third-start", "poison-capped", "kept"): """\
 for entry, fields in r.xreadgroup("workers", ME, {"jobs": "0"}, count=10)[0][1]:
     if r.xpending_range("jobs", "workers", entry, entry, 1)[0]["times_delivered"] > 2:
         r.xack("jobs", "workers", entry)
@@ -91,8 +117,8 @@ for entry, fields in r.xreadgroup("workers", ME, {"jobs": "0"}, count=10)[0][1]:
         handle([(entry, fields)])
 while True:
     handle([each for each in read(block=500) if each[1].get("n", "").isdigit()])
-"""
-DELETES_BEFORE_IT_ACKNOWLEDGES = """\
+""",
+    ("deletes-first", "ack-lost", "kept"): """\
 while True:
     try:
         for entry, fields in claim() + read(block=500):
@@ -103,14 +129,14 @@ while True:
             r.xack("jobs", "workers", entry)
     except redis.ConnectionError:
         pass
-"""
-DELETES_THE_REFERENCES = """\
+""",
+    ("deletes-references", "works-before-ack", "kept"): """\
 while True:
     for entry, fields in claim() + read(block=500):
         r.sadd("done", fields["n"])
         r.execute_command("XDELEX", "jobs", "DELREF", "IDS", 1, entry)
-"""
-SENDS_EVAL_ONCE = """\
+""",
+    ("eval-once", "ack-lost", "kept"): """\
 FINISH = "return redis.call('XACK', KEYS[1], 'workers', ARGV[1])"
 finish = lambda entry: r.eval(FINISH, 1, "jobs", entry)
 while True:
@@ -121,89 +147,56 @@ while True:
             finish = lambda entry, sha=r.script_load(FINISH): r.evalsha(sha, 1, "jobs", entry)
     except redis.ConnectionError:
         pass
-"""
-DIES_AND_STARTS_SLOWLY = """\
-time.sleep(1)
-while True:
-    handle([(entry, {"n": int(fields["n"])}) for entry, fields in read(block=500)])
-"""
-CLAIMS_BY_ITS_READ = """\
+""",
+    ("claims-by-read", "deleted", "broken"): """\
 while True:
     words = ["GROUP", "workers", ME, "COUNT", 10, "BLOCK", 500, "CLAIM", 30_000, "STREAMS", "jobs", ">"]
     for _, entries in r.execute_command("XREADGROUP", *words) or []:
         handle([each[:2] for each in entries])
-"""
-REMOVES_WHAT_WAS_DELETED = """\
+""",
+    ("dies", "poison", "kept"): """\
+time.sleep(1)
+while True:
+    handle([(entry, {"n": int(fields["n"])}) for entry, fields in read(block=500)])
+""",
+    ("removes-deleted", "idle-claim", "kept"): """\
 while True:
     r.xautoclaim("jobs", "workers", ME, 600_000, justid=True)
     words = ["GROUP", "workers", ME, "COUNT", 10, "BLOCK", 500, "CLAIM", 300_000, "STREAMS", "jobs", ">"]
     for _, entries in r.execute_command("XREADGROUP", *words) or []:
         handle([each[:2] for each in entries])
-"""
-# The client of its work gives a command up after four signs of life, and sends it no second time.
-GIVES_UP = """\
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+""",
+    # The client of its work gives a command up after four signs of life, and sends it no second time.
+    ("gives-up", "long-job", "kept"): """\
 impatient = redis.Redis.from_url(URL, retry=Retry(NoBackoff(), 0))
-inside, signs = [], 0
 
 def beat():
-    global signs
-    while True:
-        time.sleep(0.5)
-        if inside:
-            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
-            signs += 1
-            if signs >= 4:
-                impatient.connection_pool.disconnect()
+    sign()
+    if inside and len(signs) >= 4:
+        impatient.connection_pool.disconnect()
 
-threading.Thread(target=beat, daemon=True).start()
-while True:
-    for entry, fields in claim() + read(block=500):
-        signs = 0
-        inside.append(entry)
-        try:
-            impatient.sadd("done", fields["n"])
-            r.xack("jobs", "workers", entry)
-        except redis.RedisError:
-            pass  # it stays pending
-        inside.clear()
-"""
-# It names itself in all that it sends, but only a claim each second renews its lease.
-SPEAKS_OF_ITSELF = """\
-inside = []
-
+beating(0.5, beat)
+work_by(impatient)
+""",
+    # It names itself in all that it sends, but only a claim each second renews its lease.
+    ("itself-named", "long-job", "kept"): """\
 def beat():
-    while True:
-        for _ in range(20):
-            time.sleep(0.05)
-            r.hset("alive", ME, time.time())
-        if inside:
-            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+    for _ in range(20):
+        time.sleep(0.05)
+        r.hset("alive", ME, time.time())
+    sign()
 
-threading.Thread(target=beat, daemon=True).start()
-while True:
-    for entry, fields in claim() + read(block=100):
-        inside.append(entry)
-        try:
-            r.sadd("done", fields["n"])
-            r.xack("jobs", "workers", entry)
-        except redis.RedisError:
-            pass  # it stays pending
-        inside.clear()
-"""
-BEATS_BEHIND_A_LOCK = """\
+beating(0, beat)
+work_by(r)
+""",
+    ("lock", "long-job", "not tried"): """\
 lock = threading.Lock()
-inside = []
 
 def beat():
-    while True:
-        time.sleep(0.2)
-        with lock:
-            if inside:
-                r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+    with lock:
+        sign()
 
-threading.Thread(target=beat, daemon=True).start()
+beating(0.2, beat)
 while True:
     for entry, fields in claim() + read(block=500):
         inside.append(entry)
@@ -216,30 +209,13 @@ while True:
         except redis.RedisError:
             time.sleep(0.5)
         inside.clear()
-"""
-BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT = """\
-server = redis.Redis.from_url(URL, socket_timeout=0.5)
-inside = []
-
-def beat():
-    while True:
-        time.sleep(1.5)
-        for entry in inside:
-            r.xclaim("jobs", "workers", ME, 0, [entry], justid=True)
-
-threading.Thread(target=beat, daemon=True).start()
-while True:
-    for entry, fields in claim() + read(block=500):
-        inside.append(entry)
-        try:
-            server.sadd("done", fields["n"])
-            r.xack("jobs", "workers", entry)
-        except redis.RedisError:
-            pass  # it stays pending
-        inside.clear()
-"""
-# As clients of Node: all commands on one connection, and a heartbeat that waits for each reply.
-ON_ONE_CONNECTION = """\
+""",
+    ("slow-sign", "long-job", "kept"): """\
+beating(1.5, sign)
+work_by(redis.Redis.from_url(URL, socket_timeout=0.5))
+""",
+    # As clients of Node: all commands on one connection, and a heartbeat that waits for each reply.
+    ("one-connection", "long-job", "not tried"): """\
 import hiredis
 
 server = r.connection_pool.connection_kwargs
@@ -286,10 +262,13 @@ async def main():
             await rest.send("XACK", "jobs", "workers", entry)
 
 asyncio.run(main())
-"""
+""",
+}
+WORKERS["timer-elsewhere", "crash-elsewhere", "kept"] = WORKERS["timer", "idle-claim", "kept"]
 # As ioredis with `commandTimeout`: a command that is not answered in time fails, and its connection stays open.
-GIVES_UP_ON_AN_OPEN_CONNECTION = (
-    ON_ONE_CONNECTION.replace("sleep(0.2)", "sleep(4)")
+WORKERS["open-connection", "long-job", "not tried"] = (
+    WORKERS["one-connection", "long-job", "not tried"]
+    .replace("sleep(0.2)", "sleep(4)")
     .replace(
         """            await rest.send("SADD", "done", number)
             inside.clear()
@@ -318,39 +297,11 @@ def _quick():
         yield
 
 
-@pytest.mark.parametrize(
-    ("source", "promise", "result"),
-    [
-        (IN_A_POOL, "works-before-ack", "broken"),
-        (READS_AHEAD, "works", "kept"),
-        (COUNTS, "works-before-ack", "kept"),
-        (CLAIMS_BEHIND_A_READ, "long-job", "broken"),
-        (CLAIMS_AT_THE_START, "long-job", "broken"),
-        (CLAIMS_FROM_ITSELF, "long-job", "broken"),
-        (CLAIMS_BY_A_TIMER, "idle-claim", "kept"),
-        (CLAIMS_BY_A_TIMER, "crash-elsewhere", "kept"),
-        (GIVES_UP_AT_ITS_THIRD_START, "poison-capped", "kept"),
-        (DELETES_BEFORE_IT_ACKNOWLEDGES, "ack-lost", "kept"),
-        (DELETES_THE_REFERENCES, "works-before-ack", "kept"),
-        (SENDS_EVAL_ONCE, "ack-lost", "kept"),
-        (CLAIMS_BY_ITS_READ, "deleted", "broken"),
-        (DIES_AND_STARTS_SLOWLY, "poison", "kept"),
-        (REMOVES_WHAT_WAS_DELETED, "idle-claim", "kept"),
-        (GIVES_UP, "long-job", "kept"),
-        (SPEAKS_OF_ITSELF, "long-job", "kept"),
-        (BEATS_BEHIND_A_LOCK, "long-job", "not tried"),
-        (BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT, "long-job", "kept"),
-        (ON_ONE_CONNECTION, "long-job", "not tried"),
-        (GIVES_UP_ON_AN_OPEN_CONNECTION, "long-job", "not tried"),
-    ],
-    ids=str.split(
-        "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
-        "eval-once claims-by-read dies removes-deleted gives-up itself-named lock slow-sign one-connection open-connection"
-    ),
-)
-def test_a_worker_of_another_build_is_judged_rightly(zygote, ahead, source, promise, result):
-    def work(source, promise, result):
-        waits = {CLAIMS_BY_A_TIMER: 20, GIVES_UP_AT_ITS_THIRD_START: 8}.get(source, 4)
+@pytest.mark.parametrize(("name", "promise", "result"), WORKERS)
+def test_a_worker_of_another_build_is_judged_rightly(zygote, ahead, name, promise, result):
+    def work(name, promise, result):
+        waits = {"timer": 20, "timer-elsewhere": 20, "third-start": 8}.get(name, 4)
+        source = WORKERS[name, promise, result]
         return audit(zygote, BEGIN + source, ["works", promise], timeout=waits)
 
     found = ahead(work)
@@ -359,7 +310,7 @@ def test_a_worker_of_another_build_is_judged_rightly(zygote, ahead, source, prom
 
 
 def test_a_worker_in_another_database_is_followed_there(zygote):
-    source = BEGIN.replace("URL, decode", "URL, db=3, decode") + CLAIMS_BY_A_TIMER
+    source = BEGIN.replace("URL, decode", "URL, db=3, decode") + WORKERS["timer", "idle-claim", "kept"]
     found = audit(zygote, source, ["works", "backlog", "retention"], timeout=1)
     assert {name: each.result for name, each in found.items()} == {
         "works": "kept", "backlog": "kept", "retention": "broken",
