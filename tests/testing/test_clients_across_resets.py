@@ -297,7 +297,6 @@ def test_the_fixture_keeps_its_client(tmp_path):
     run_tests(
         tmp_path,
         """
-        import pytest
         seen = []
 
         @pytest.mark.parametrize("n", range(3))

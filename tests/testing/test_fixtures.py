@@ -11,8 +11,6 @@ def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
     run_tests(
         tmp_path,
         """
-        import pytest
-
         pytestmark = pytest.mark.rillet(stream_node_max_entries=7, client_name="module")
 
         def test_the_ini_option(rillet, rillet_session_server):
@@ -73,7 +71,7 @@ def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_pa
     run_tests(
         tmp_path,
         """
-        import pytest, rillet.testing
+        import rillet.testing
 
         @pytest.fixture
         def rillet_server():
@@ -103,7 +101,6 @@ def test_a_fixture_sends_its_server_one_message(tmp_path, process):
     run_tests(
         tmp_path,
         """
-        import pytest
         from rillet.testing.control import Control
 
         sent = []
@@ -128,8 +125,6 @@ def test_a_bad_option_says_what_was_meant(tmp_path):
     run = run_tests(
         tmp_path,
         """
-        import pytest
-
         @pytest.mark.rillet(compat_versoin="7.2")
         def test_a_typo(rillet): pass
 
@@ -159,7 +154,6 @@ def test_the_factory_starts_servers_and_stops_all_of_them(tmp_path):
     run = run_tests(
         tmp_path,
         """
-        import pytest
         import rillet.testing
 
         made = []
@@ -186,8 +180,6 @@ def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
     run_tests(
         tmp_path,
         """
-        import pytest
-
         @pytest.fixture(scope="session")
         def version(rillet_session_server):
             return rillet_session_server.client().info("server")["redis_version"]
@@ -203,8 +195,6 @@ def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
 
 
 WIDE = """
-import pytest
-
 @pytest.fixture(scope="session")
 def loaded(rillet_session_server):
     client = rillet_session_server.client()
@@ -246,8 +236,6 @@ def test_fixtures_of_a_wider_scope_begin_clean_whatever_ran_before(tmp_path, ord
 
 
 WIDE_NAMESAKE = """
-import pytest
-
 @pytest.fixture(scope="module")
 def rillet(rillet_session_server):
     client = rillet_session_server.client()
@@ -267,8 +255,6 @@ def test_a_wider_fixture_of_the_users_that_is_named_as_ours_begins_clean(tmp_pat
 
 
 ASYNC = """
-import pytest
-
 {mark}
 async def test_it(rillet_async):
     assert await rillet_async.dbsize() == 0
@@ -314,7 +300,7 @@ def test_the_async_fixture_says_what_is_missing(tmp_path):
 
 def test_each_worker_of_xdist_has_servers_of_its_own(tmp_path):
     code = """
-    import os, pathlib, pytest
+    import os, pathlib
 
     @pytest.mark.parametrize("n", range(6))
     def test_it(n, rillet, rillet_server, testrun_uid):
@@ -330,7 +316,6 @@ def test_each_worker_of_xdist_has_servers_of_its_own(tmp_path):
 # --rillet-url
 
 REMOTE = """
-import pytest
 import rillet.testing
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.forks import run_python
 from support.live import eventually
-from support.programs.pytest_run import WITHOUT
+from support.programs.pytest_run import run_tests
 
 from rillet.storage import system
 from rillet.testing import Server, folders
@@ -224,9 +224,10 @@ unittest.main(argv=["x"], exit=False, verbosity=0)
 
 def test_a_fork_in_a_pytest_session_takes_nothing_with_it(tmp_path):
     """As pytest-forked does: the child runs the test and its fixtures, and the session goes on in the parent."""
-    (tmp_path / "test_it.py").write_text("""
+    run_tests(
+        tmp_path,
+        """
 import os
-import pytest
 
 @pytest.mark.parametrize("ends", ["by os._exit", "by stop"])
 def test_child(rillet, rillet_server, rillet_factory, ends):
@@ -247,16 +248,9 @@ def test_child(rillet, rillet_server, rillet_factory, ends):
 
 def test_after(rillet):
     assert rillet.ping()
-""")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT, "-W", "ignore", tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+""",
+        *("-W", "ignore"),
+    ).outcome(passed=3)
 
 
 # The server binds the shorter form of the path, which is the relative one where it starts nearby.

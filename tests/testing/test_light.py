@@ -74,12 +74,7 @@ def test_it(rillet):
     unneeded = {"remote", "proxy", "proxying", "report", *%r}
     assert not {f"rillet.testing.{name}" for name in unneeded} & {*sys.modules}
 """
-    (tmp_path / "test_it.py").write_text(code % (UNNEEDED,))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_tests(tmp_path, code % (UNNEEDED,)).outcome(passed=1)
 
 
 def test_pytest_does_not_compile_the_server_once_more(tmp_path):

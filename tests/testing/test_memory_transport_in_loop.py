@@ -521,31 +521,19 @@ async def test_a_closed_server_leaves_no_open_transport(server, client):
     gc.collect()
 
 
-KEYS = st.sampled_from(["a", "b", "s"])
-VALUES = st.sampled_from(["1", "x", "long", "longer"])
 LONG = {"long": "v" * 70_000, "longer": "w" * 300_000}
-COMMANDS = st.one_of(
-    st.tuples(st.just("SET"), KEYS, VALUES),
-    st.tuples(st.sampled_from(["GET", "INCR", "TYPE", "LPOP", "SMEMBERS", "DEL", "XLEN"]), KEYS),
-    st.tuples(st.just("RPUSH"), KEYS, VALUES, VALUES),
-    st.tuples(st.just("LRANGE"), KEYS, st.just("0"), st.just("-1")),
-    st.tuples(st.just("BLPOP"), KEYS, st.just("0.001")),
-    st.tuples(st.just("XADD"), KEYS, st.integers(1, 9).map(lambda n: f"{n}-1"), st.just("f"), VALUES),
-    st.tuples(st.just("XREAD"), st.just("BLOCK"), st.just("1"), st.just("STREAMS"), KEYS, st.just("0")),
-    st.tuples(st.just("XGROUP"), st.just("CREATE"), KEYS, st.just("g"), st.just("0"), st.just("MKSTREAM")),
-    st.tuples(
-        st.just("XREADGROUP"),
-        st.just("GROUP"),
-        st.just("g"),
-        st.just("c"),
-        st.just("STREAMS"),
-        KEYS,
-        st.just(">"),
-    ),
-    st.tuples(st.just("PUBLISH"), st.just("c"), VALUES),
-    st.tuples(st.just("EVAL"), st.just("return redis.call('GET', KEYS[1])"), st.just("1"), KEYS),
-    st.just(("NOSUCH",)),
-    st.just(("FLUSHALL",)),
+WORDS = {
+    "K": st.sampled_from(["a", "b", "s"]),
+    "V": st.sampled_from(["1", "x", "long", "longer"]),
+    "N-1": st.integers(1, 9).map(lambda n: f"{n}-1"),
+}
+LINES = """
+SET K V | GET K | INCR K | TYPE K | LPOP K | SMEMBERS K | DEL K | XLEN K | RPUSH K V V | LRANGE K 0 -1 | BLPOP K 0.001
+XADD K N-1 f V | XREAD BLOCK 1 STREAMS K 0 | XGROUP CREATE K g 0 MKSTREAM | XREADGROUP GROUP g c STREAMS K > | PUBLISH c V
+EVAL return(redis.call('GET',KEYS[1])) 1 K | NOSUCH | FLUSHALL
+"""
+COMMANDS = st.sampled_from(LINES.strip().replace("\n", " | ").split(" | ")).flatmap(
+    lambda line: st.tuples(*(WORDS.get(word, st.just(word)) for word in line.split()))
 )
 HISTORY = st.lists(
     st.tuples(

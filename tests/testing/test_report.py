@@ -104,8 +104,6 @@ def test_a_server_that_is_gone_does_not_hide_the_failure(server):
 
 def test_a_failed_test_has_a_section_and_a_passed_one_has_none(tmp_path):
     code = """
-    import pytest
-
     def test_that_fails(rillet, rillet_factory):
         other = rillet_factory()
         other.client(client_name="another").ping()

@@ -24,8 +24,8 @@ class Run:
 
 
 def run_tests(folder: Path, code: str, *words: str, ini: str = "") -> Run:
-    """Run pytest in `folder` on `code` with an ini file of these lines."""
-    (folder / "test_it.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    """Run pytest in `folder` on `code`, which need not import pytest, with an ini file of these lines."""
+    (folder / "test_it.py").write_text(f"import pytest\n{textwrap.dedent(code)}", encoding="utf-8")
     settings = "[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
     (folder / "pytest.ini").write_text(settings + textwrap.dedent(ini), encoding="utf-8")
     return Run(
