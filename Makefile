@@ -108,7 +108,7 @@ test-console: peers
 # Frameworks that take long are left out as well; this runs all of them.
 test-frameworks: peers
 	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks tests/testing/test_wheel.py \
-		tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
+		tests/clients/test_cluster_clients.py tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
 
 # Not in `make test`: needs another extra (pandas, gRPC), JVMs that the other tests do not have, and Spark 4.0 to 4.2 (.venvs).
 test-spark: $(VENV)/.installed-dev

