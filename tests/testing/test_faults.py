@@ -8,19 +8,6 @@ import redis
 import rillet.testing
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
-def running(request):
-    with rillet.testing.Server(process=request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.start()  # a test may have stopped it
-    running.reset()
-    return running
-
-
 def test_the_case_that_at_least_once_delivery_gets_wrong(server):
     with server.client(client_name="Bob", retry=None) as bob, server.client() as alice:
         bob.xgroup_create("orders", "billing", mkstream=True)
@@ -48,12 +35,9 @@ def test_times_are_seconds_or_timedeltas(server):
         ({}, "A fault needs ERROR"),
         ({"close": "later"}, "CLOSE needs before or after or midway"),
         ({"error": "OOM", "nth": 1, "first": 2}, "A fault cannot have FIRST and NTH"),
-        ({"error": "OOM", "nth": 0}, "NTH needs a number from 1 on"),
-        ({"error": "NOPE"}, "ERROR needs a line"),
         ({"delay": -1}, "not negative"),
         ({"delay": float("nan")}, "must be a number of seconds"),
         ({"clock_delay": float("inf")}, "must be a number of seconds"),
-        ({"disk": "append", "command": "GET"}, "A fault cannot have COMMAND and DISK"),
         ({"command": "", "error": "OOM"}, "COMMAND needs the name"),
     ],
 )
@@ -72,22 +56,12 @@ def test_a_command_that_does_not_exist_is_refused_at_the_beginning_of_the_block(
 
 
 def test_expected_hits_that_do_not_come_fail_the_block(server):
-    with (
-        pytest.raises(
-            AssertionError, match=r"the fault hit nothing: COMMAND SET KEY usr:\* ERROR OOM \(0 commands"
-        ),
-        server.fault(command="SET", key="usr:*", error="OOM", expect_hits=True),
-        server.client() as client,
-    ):
+    nothing = r"the fault hit nothing: COMMAND SET KEY usr:\* ERROR OOM \(0 commands"
+    fault = server.fault(command="SET", key="usr:*", error="OOM", expect_hits=True)
+    with pytest.raises(AssertionError, match=nothing), fault, server.client() as client:
         client.set("user:1", 1)
     with pytest.raises(KeyError), server.fault(error="OOM", expect_hits=True):
         raise KeyError  # the error of the block itself is more important
-    with (
-        server.fault(command="SET", error="OOPS a", expect_hits=True),
-        server.client() as client,
-        pytest.raises(redis.ResponseError),
-    ):
-        client.set("a", 1)
 
 
 def test_faults_nest_and_are_listed_with_those_of_other_clients(server):

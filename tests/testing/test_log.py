@@ -4,16 +4,12 @@ import logging
 import subprocess
 import sys
 
-import pytest
 from support.live import eventually
 
 import rillet.testing
 from rillet.testing.log import ServerLog
 
-BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 
-
-@BOTH
 def test_the_logger_rillet_receives_the_log_with_levels(process, caplog):
     with (
         caplog.at_level(logging.DEBUG, logger="rillet"),
@@ -27,7 +23,6 @@ def test_the_logger_rillet_receives_the_log_with_levels(process, caplog):
     assert any("hello\\nworld" in text for text in found)
 
 
-@BOTH
 def test_bytes_of_clients_do_not_spoil_a_report(process, caplog):
     with (
         caplog.at_level(logging.DEBUG, logger="rillet"),
@@ -39,14 +34,12 @@ def test_bytes_of_clients_do_not_spoil_a_report(process, caplog):
     caplog.text.encode()  # as pytest-xdist does
 
 
-@BOTH
 def test_nothing_is_printed_where_logging_is_not_configured(process):
     code = f"import rillet.testing\nwith rillet.testing.Server(process={process}): pass"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
 
 
-@BOTH
 def test_the_log_is_kept_over_a_restart(process):
     with rillet.testing.Server(process=process) as server:
         before = server.log.count
@@ -55,7 +48,6 @@ def test_the_log_is_kept_over_a_restart(process):
         assert server.log.text(before).count("Ready to accept connections tcp") == 1
 
 
-@BOTH
 def test_a_name_of_any_bytes_in_the_log_ends_nothing(process):
     with rillet.testing.Server(process=process) as server, server.client() as client:
         client.execute_command("DEBUG", "LOG", b"\xff\x00{}%s")

@@ -3,7 +3,6 @@
 import socket
 
 import pytest
-import redis
 from support.background import aside
 from support.live import eventually
 from support.wire import Wire, encode_command
@@ -11,19 +10,7 @@ from support.wire import Wire, encode_command
 import rillet.testing
 from rillet.server.debugging import recorder
 
-
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
-def running(request):
-    delay = {"repl_diskless_sync_delay": 0}  # no replica waits for others
-    with rillet.testing.Server(process=request.param, **delay) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.start()  # a test may have stopped it
-    running.reset()
-    return running
+DIRECTIVES = {"repl_diskless_sync_delay": 0}  # no replica waits for others
 
 
 @pytest.fixture
@@ -265,26 +252,10 @@ def test_what_replicas_say_is_not_recorded(server):
     assert not {each.words[0].upper() for each in seen} & {"REPLCONF", "PSYNC"}
 
 
-def test_a_recording_that_the_server_has_forgotten_says_so(server):
-    seen = server.recording().start()
-    server.restart()
-    for ask in (seen.stop, seen.count):
-        with pytest.raises(rillet.testing.RecordingError, match="restarted or reset"):
-            ask()
-
-
 @pytest.mark.parametrize("last", [0, -1])
 def test_a_recording_of_no_commands_is_refused(server, last):
     with pytest.raises(ValueError, match="last must be positive"):
         server.recording(last=last)
-
-
-def test_a_server_that_allows_no_debug_command_records_nothing():
-    with rillet.testing.Server(enable_debug_command="no") as server:
-        with pytest.raises(Exception, match="DEBUG command not allowed"), server.recording():
-            pass
-        with server.client() as client, pytest.raises(redis.ResponseError, match="DEBUG command not allowed"):
-            client.execute_command("DEBUG", "RECORD", "START")
 
 
 def test_a_client_that_closes_before_it_is_answered_harms_nothing(server):
@@ -295,11 +266,12 @@ def test_a_client_that_closes_before_it_is_answered_harms_nothing(server):
     assert words(seen) == ["SET a 1", "QUIT"]
 
 
-def test_a_recording_that_the_server_has_forgotten_is_off(server):
+def test_a_recording_that_the_server_has_forgotten_says_so_and_is_off(server):
     forgotten = server.recording().start()
     server.restart()
-    with pytest.raises(rillet.testing.RecordingError):
-        forgotten.stop()
+    for ask in (forgotten.count, forgotten.stop):
+        with pytest.raises(rillet.testing.RecordingError, match="restarted or reset"):
+            ask()
     assert not forgotten.is_on
     with server.recording(), server.client() as client:
         entry = client.xadd("s", {"a": "b"})

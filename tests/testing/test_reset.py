@@ -10,17 +10,7 @@ from support.until import until
 import rillet.testing
 from rillet.testing.control import Control
 
-
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
-def running(request):
-    with rillet.testing.Server(process=request.param, requirepass="secret") as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.reset()
-    return running
+DIRECTIVES = {"requirepass": "secret"}
 
 
 @pytest.fixture
@@ -30,16 +20,6 @@ def client(server):
 
 
 # What leaked; each piece of state is tested in tests/server/debugging/test_state.py
-
-
-def test_users_are_gone_and_so_are_those_who_are_logged_in_as_them(server, client):
-    client.acl_setuser("bob", enabled=True, nopass=True, categories=["+@all"])
-    with redis.Redis(port=server.port, username="bob", password="x", retry=None) as bob:
-        assert bob.ping()
-        server.reset()
-        assert client.acl_users() == ["default"]
-        with pytest.raises(redis.AuthenticationError):
-            bob.ping()
 
 
 @pytest.mark.parametrize(
@@ -58,33 +38,6 @@ def test_a_password_that_the_test_set_is_the_first_one_again(server, client):
     server.reset()
     assert client.config_get("requirepass") == {"requirepass": "secret"}
     assert server.client().ping()
-
-
-def test_statistics_count_from_zero(server, client):
-    client.get("missing")
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        client.pipeline().set("k", "v").xlen("k").execute()
-    server.reset()
-    info = client.info("everything")
-    assert info["keyspace_misses"] == 0
-    assert "errorstat_WRONGTYPE" not in info
-    assert not {"cmdstat_set", "cmdstat_xlen"} & set(info)
-
-
-def test_directives_have_the_values_of_the_start(server, client):
-    before = client.config_get("*")
-    client.config_set("compat-version", "7.0")
-    client.config_set("maxmemory", "100mb", "maxmemory-policy", "allkeys-lfu")
-    client.config_set("notify-keyspace-events", "KEA")
-    client.config_set("stream-compress-depth", 1)
-    server.reset()
-    assert client.config_get("*") == before
-    assert client.info("server")["redis_version"].startswith("8.10")
-    with client.pubsub() as pubsub:
-        pubsub.psubscribe("*")
-        assert pubsub.get_message(timeout=60)["type"] == "psubscribe"
-        client.set("k", "v")
-        assert pubsub.get_message(timeout=0.01) is None
 
 
 def test_a_script_that_runs_for_ever_is_killed(server, client):
@@ -160,12 +113,6 @@ def read_all(connection: redis.connection.AbstractConnection) -> None:
         connection.read_response()
 
 
-def test_connections_of_a_pool_are_made_again_without_an_error(server, client):
-    for _ in range(20):
-        server.reset()
-        assert client.ping()
-
-
 def test_the_connection_that_resets_stays_with_its_name_and_its_protocol(server, client):
     other = server.client(protocol=3, decode_responses=True, single_connection_client=True)
     other.client_setname("harness")
@@ -217,15 +164,6 @@ def test_a_reset_is_refused_inside_a_transaction(client):
         client.pipeline().set("k", "v").execute_command("DEBUG", "RESET").execute()
 
 
-def test_a_reset_needs_the_right_to_debug(server, client):
-    client.acl_setuser("bob", enabled=True, nopass=True, categories=["+@all"], commands=["-debug"])
-    with (
-        redis.Redis(port=server.port, username="bob", password="x") as bob,
-        pytest.raises(redis.exceptions.NoPermissionError),
-    ):
-        bob.execute_command("DEBUG", "RESET")
-
-
 def test_without_debug_commands_a_reset_says_so():
     with (
         rillet.testing.Server(enable_debug_command="no") as server,
@@ -255,23 +193,6 @@ def test_users_of_a_file_are_those_of_the_start(tmp_path):
         client.execute_command("ACL", "SETUSER", "bob")
         server.reset()
         assert client.acl_list() == before
-
-
-def test_a_reset_and_the_recording_that_begins_again_are_one_command(server, monkeypatch):
-    sent = []
-    run_all = Control.run_all
-
-    def note(control, commands):
-        sent.append([words[:3] for words in commands])
-        return run_all(control, commands)
-
-    monkeypatch.setattr(Control, "run_all", note)
-    server.watch_from_reset()
-    server.reset()
-    assert sent == [[(b"DEBUG", b"RESET", b"RECORD")]]
-    with server.client() as client:
-        client.ping()
-    assert server.watched.of(command="PING")
 
 
 def test_clients_ask_for_no_more_than_they_need(server):

@@ -10,11 +10,6 @@ from support.until import until
 import rillet.testing
 
 
-@pytest.fixture(params=[False, True], ids=["thread", "process"])
-def process(request):
-    return request.param
-
-
 def fill(server: rillet.testing.Server) -> None:
     with server.client() as client:
         client.mset({f"k{number}": "v" * 100 for number in range(100)})

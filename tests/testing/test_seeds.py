@@ -23,11 +23,6 @@ def expect_seed(server: rillet.testing.Server, key: str = "k") -> None:
         assert client.keys() == [key]
 
 
-@pytest.fixture(params=[False, True], ids=["thread", "process"])
-def process(request):
-    return request.param
-
-
 def test_a_dump_file_is_a_seed(tmp_path, process):
     path = tmp_path / "seed.rdb"
     with rillet.testing.Server() as server, server.client() as client:

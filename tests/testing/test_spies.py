@@ -15,17 +15,10 @@ from rillet.console.entry_history import Lives
 from rillet.testing.recording import RecordingError
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
-def running(request):
-    with rillet.testing.Server(process=request.param) as server:
-        yield server
-
-
 @pytest.fixture
-def server(running):
-    running.reset()
-    running.clock.freeze(at=1_000_000)
-    return running
+def server(server):
+    server.clock.freeze(at=1_000_000)
+    return server
 
 
 @pytest.fixture

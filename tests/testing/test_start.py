@@ -12,8 +12,6 @@ from support.wire import Wire
 
 import rillet.testing
 
-BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
-
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
@@ -28,7 +26,6 @@ def refuse(process, match, **directives):
     assert not server.running
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("directives", "why"),
     [({"nonsense": "1"}, "Bad directive"), ({"appendonly": "perhaps"}, "argument must be 'yes' or 'no'")],
@@ -38,44 +35,37 @@ def test_an_unknown_directive_and_a_bad_value(process, temporary, directives, wh
     assert not list(temporary.iterdir())
 
 
-@BOTH
 def test_a_port_that_is_taken(process, temporary):
     with rillet.testing.Server() as server:
         refuse(process, "Failed listening", port=server.port)
     assert not list(temporary.iterdir())
 
 
-@BOTH
 def test_a_file_that_cannot_be_read(process, tmp_path):
     (tmp_path / "dump.rdb").write_bytes(b"REDIS0011 and then nothing of use")
     refuse(process, "Fatal error loading the DB", dir=tmp_path)
     assert (tmp_path / "dump.rdb").exists()
 
 
-@BOTH
 def test_a_folder_that_does_not_exist(process, tmp_path):
     refuse(process, "No such file or directory", dir=tmp_path / "gone")
 
 
-@BOTH
 def test_an_acl_file_that_does_not_exist(process, tmp_path):
     refuse(process, "Aborting Rillet startup because of ACL errors", aclfile=tmp_path / "gone.acl")
 
 
-@BOTH
 def test_a_folder_where_nothing_may_be_written(process, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", "/proc")
     refuse(process, "'/proc/rillet-")
 
 
-@BOTH
 @pytest.mark.parametrize("level", ["warning", "nothing"])
 def test_a_quiet_log_does_not_hide_that_it_is_ready(process, level):
     with rillet.testing.Server(process=process, loglevel=level) as server, server.client() as client:
         assert client.ping()
 
 
-@BOTH
 def test_a_log_file_takes_nothing_from_the_log_of_the_test(process, tmp_path):
     with rillet.testing.Server(process=process, logfile=tmp_path / "log") as server:
         assert "Ready to accept connections" in server.log.text()
@@ -87,7 +77,6 @@ def test_a_process_that_is_never_ready_is_ended(monkeypatch):
     refuse(True, "It ended with status -9")
 
 
-@BOTH
 def test_a_restart_that_fails_keeps_the_files_for_the_next_one(process):
     with rillet.testing.Server(process=process, appendonly=True) as server:
         folder = Path(server.client().config_get("dir")["dir"]) / "appendonlydir"
@@ -102,11 +91,10 @@ def test_a_restart_that_fails_keeps_the_files_for_the_next_one(process):
         assert server.client().get("k") == b"v"
 
 
-@pytest.mark.parametrize("is_process", [False, True], ids=["thread", "process"])
-def test_a_script_without_an_end_does_not_keep_a_server_from_stopping(is_process, monkeypatch):
+def test_a_script_without_an_end_does_not_keep_a_server_from_stopping(process, monkeypatch):
     monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 0.1)
     monkeypatch.setattr("rillet.testing.process.STOP_SECONDS", 0.1)
-    server = rillet.testing.Server(process=is_process, busy_reply_threshold=1).start()
+    server = rillet.testing.Server(process=process, busy_reply_threshold=1).start()
     snapshot = server.snapshot()
     with Wire(server.port) as wire:
         wire.send("EVAL", "redis.call('SET', 'k', 'v') while true do end", 0)

@@ -82,23 +82,6 @@ def test_the_server_is_controlled_in_memory_too():
         assert not isinstance(server._control._socket, ChannelSocket)
 
 
-def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(server):
-    with socket.create_connection((server.host, server.port)) as other:
-        other.sendall(b"PING\r\n")
-        assert other.recv(100) == b"+PONG\r\n"
-        server.client().config_set("busy-reply-threshold", 1)
-        looping = aside(server.client().eval, "while true do end", 0)
-        until(lambda: server._server.busy_error is not None)
-        server.reset()
-        with pytest.raises(redis.RedisError):
-            looping.result(60)
-        other.settimeout(60)
-        with contextlib.suppress(ConnectionResetError):
-            assert other.recv(100) == b""
-    with server.client() as client:
-        assert [int(value) for value in client.config_get("busy-reply-threshold").values()] == [5000]
-
-
 def test_commands_that_may_take_long_run_in_the_thread_of_the_loop():
     reset, record = encode(b"DEBUG", b"RESET"), encode(b"debug", b"record", b"START", b"100")
     for one in (encode(b"GET", b"EVALUATION"), encode(b"PING"), reset, record):
