@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ import redis.asyncio.retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from support.live import LiveServer
-from support.programs.clients import NODE_FOLDER, node_modules
+from support.programs.clients import run_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "faults.md"
 ROW = re.compile(r"^\| `(.+?)` \|(.+)\|$", re.MULTILINE)
@@ -111,14 +110,7 @@ async def measured_async(server: LiveServer) -> dict[str, str]:
 
 def measured_node(server: LiveServer, library: str) -> dict[str, str]:
     faults = {option: words_of(option) for option in table()}
-    done = subprocess.run(
-        ["node", NODE_FOLDER / "faults.js", str(server.port), library, json.dumps(faults)],
-        env=os.environ | {"NODE_PATH": str(node_modules()), "RILLET_CHECK": str(NODE_FOLDER / "check.js")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_node("faults.js", server.port, library, json.dumps(faults))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()[:-1]]
     return {option: cell(outcome, sent, stored) for option, sent, stored, outcome in lines}

@@ -3,12 +3,9 @@
 node-redis' packages ship no tests, so every method it has is called here in their stead (`node/calls.js`).
 """
 
-import os
-import subprocess
-
 import pytest
 from support.live import LiveServer
-from support.programs.clients import NODE_FOLDER, node_modules
+from support.programs.clients import run_node
 from support.proxies import proxied
 from support.servers import start_server
 
@@ -17,34 +14,24 @@ END = "all as expected\n"
 
 def run_script(name: str, *words: str | int) -> str:
     """What a script printed before the word that it got to its end."""
-    done = subprocess.run(
-        ["node", NODE_FOLDER / name, *map(str, words)],
-        env=os.environ | {"NODE_PATH": str(node_modules()), "RILLET_CHECK": str(NODE_FOLDER / "check.js")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_node(name, *words)
     assert (done.returncode, done.stdout[-len(END) :], done.stderr) == (0, END, ""), done.stdout[-1000:]
     return done.stdout[: -len(END)]
 
 
 @pytest.mark.parametrize("script", ["node-redis.js", "ioredis.js"])
 def test_a_client_of_node_gets_what_it_expects(script):
-    node_modules()
     with LiveServer() as server:
         assert run_script(script, server.port) == ""
 
 
 @pytest.mark.parametrize("script", ["node-redis.js", "ioredis.js"])
 def test_a_client_of_node_gets_what_it_expects_through_a_proxy(script):
-    node_modules()
     with start_server("redis810") as server, proxied(server.port) as port:
         assert run_script(script, port) == ""
 
 
 def test_every_method_of_node_redis_gives_what_it_gives_on_redis_server():
-    node_modules()
     given = {}
     for kind in ("redis7", "rillet-7.0"):
         with start_server(kind) as server:
@@ -56,6 +43,5 @@ def test_every_method_of_node_redis_gives_what_it_gives_on_redis_server():
 
 
 def test_the_methods_that_are_newer_than_redis_7_0_give_what_is_documented():
-    node_modules()
     with LiveServer() as server:
         assert run_script("every-call.js", server.port, "newer") == ""

@@ -29,16 +29,13 @@ def cli(server, kind):
     """`cli(words...)` runs redis-cli to its end and gives what it printed."""
     program = require_program("redis-cli", kind)
 
-    def run(*words, stdin: bytes | None = None) -> str:
+    def run(*words, stdin: bytes | None = None, place=("-p", server.port), status=0) -> str:
         done = subprocess.run(
-            [program, "-p", str(server.port), *map(str, words)],
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+            [program, *map(str, (*place, *words))],
+            **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}),
+            capture_output=True, timeout=DEADLINE, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
         return done.stdout.decode()
 
     return run
@@ -132,19 +129,11 @@ def test_a_repeated_command_and_a_file_of_commands(server, cli):
     assert cli("GET", "k") == "from stdin\n"
 
 
-def test_a_password_is_given(tmp_path, kind):
-    program = require_program("redis-cli", kind)
+def test_a_password_is_given(tmp_path, cli):
     with LiveServer(requirepass="secret", unixsocket=tmp_path / "sock") as server:
-        for where in (["-p", str(server.port)], ["-s", str(tmp_path / "sock")]):
+        for place in (["-p", server.port], ["-s", tmp_path / "sock"]):
             for flags in (["-a", "secret"], ["--user", "default", "--pass", "secret", "-3"]):
-                done = subprocess.run(
-                    [program, *where, "--no-auth-warning", *flags, "PING"],
-                    capture_output=True,
-                    text=True,
-                    timeout=DEADLINE,
-                    check=True,
-                )
-                assert done.stdout == "PONG\n", done.stderr
+                assert cli("--no-auth-warning", *flags, "PING", place=place) == "PONG\n"
 
 
 # Whole-database modes
@@ -157,16 +146,9 @@ def test_pipe_inserts_in_mass(server, cli):
     assert cli("XLEN", "s") == "20000\n"
 
 
-def test_pipe_counts_errors(server, kind):
-    program = require_program("redis-cli", kind)
-    done = subprocess.run(
-        [program, "-p", str(server.port), "--pipe"],
-        input=encode_command("XADD", "s", "0-0", "a", "b") + encode_command("SET", "k", "v"),
-        capture_output=True,
-        timeout=DEADLINE,
-        check=False,
-    )
-    assert b"errors: 1, replies: 2" in done.stdout
+def test_pipe_counts_errors(cli):
+    data = encode_command("XADD", "s", "0-0", "a", "b") + encode_command("SET", "k", "v")
+    assert "errors: 1, replies: 2" in cli("--pipe", stdin=data, status=1)
 
 
 def test_scan_walks_all_keys(server, cli):
