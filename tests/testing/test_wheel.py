@@ -65,20 +65,8 @@ def build(tmp_path_factory):
     venv.create(folder, with_pip=False)
     with (ROOT / "pyproject.toml").open("rb") as file:
         system = tomllib.load(file)["build-system"]
-    run(
-        *(
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            folder,
-            "install",
-            "--quiet",
-            "--no-compile",
-            *system["requires"],
-        ),
-        cwd=folder,
-    )
+    pip = [sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", "--no-compile"]
+    run(*pip, *system["requires"], cwd=folder)
 
     def call(hook, source, there):
         there.mkdir(exist_ok=True)
@@ -247,8 +235,8 @@ def test_the_types_of_the_public_names_are_there_for_a_users_mypy(environment, t
 
 @pytest.fixture
 def project(tmp_path):
-    """The folder of a user who has a `server` and `commands`, too."""
-    for name in ("server", "commands"):
+    """The folder of a user who has a `server` and `commands`, too, and more folders named like ours."""
+    for name in ("server", "commands", "pipeline", "protocol", "storage", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
     return tmp_path
@@ -284,8 +272,11 @@ def test_installed_in_each_python_it_runs_the_blocks_of_the_readme_beside_that_p
     assert f"Python {version}." in said
     (project / "program.py").write_text(program())
     run(python, "program.py", cwd=project)
-    application = "import commands, server\n\n\nclass my_application:\n    def run(url):\n"
-    application += "        assert (commands.MINE, server.MINE) == ('commands', 'server')\n\n\n"
+    application = (
+        "import commands, protocol, server, storage, tests\n\n\nclass my_application:\n    def run(url):\n"
+    )
+    application += "        mine = [each.MINE for each in (commands, protocol, server, storage, tests)]\n"
+    application += "        assert mine == ['commands', 'protocol', 'server', 'storage', 'tests']\n\n\n"
     (project / "test_mine.py").write_text(file_for_pytest(application))
     assert "1 passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project).stdout
     (project / "data").mkdir()
@@ -319,32 +310,6 @@ def test_a_folder_of_the_same_name_does_not_hide_the_package_without_a_word(envi
     program = "import sys; sys.path.pop(0); from rillet.__main__ import main; sys.exit(main())"  # as the entry point
     said = run(environment, "-c", program, "--version", "--verbose", cwd=tmp_path).stdout
     assert f"Loaded from {inside}\n" in said
-
-
-def test_a_project_with_folders_of_the_same_names_is_not_disturbed(environment, tmp_path):
-    for name in ("server", "commands", "pipeline", "protocol", "storage", "tests"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
-    (tmp_path / "main.py").write_text(
-        "import server, commands, protocol, storage, tests\n"
-        "import rillet.testing\n"
-        "with rillet.testing.Server() as running:\n"
-        "    running.client().set('k', 'v')\n"
-        "import server, commands\n"
-        "print(server.MINE, commands.MINE, protocol.MINE, storage.MINE, tests.MINE)\n"
-    )
-    out = run(environment, "main.py", cwd=tmp_path).stdout
-    assert out.split() == ["server", "commands", "protocol", "storage", "tests"]
-
-
-def test_the_fixtures_are_there_without_an_import(environment, tmp_path):
-    (tmp_path / "test_mine.py").write_text("def test_it(rillet):\n    assert rillet.ping()\n")
-    out = run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path).stdout
-    assert "1 passed" in out
-
-
-def test_the_module_runs_as_a_program(environment, tmp_path):
-    assert run(environment, "-m", "rillet", "--version", cwd=tmp_path).stdout.startswith("Redis server v=")
 
 
 def test_without_spark_the_pipeline_says_how_to_get_it(environment, tmp_path):
