@@ -287,12 +287,3 @@ async def test_a_subscriber_hears_its_messages_after_a_reset(server):
 
 async def test_by_tcp_it_connects_again(server):
     assert not await keeps(server, connection_class=redis.asyncio.Connection)
-
-
-async def test_seeds_and_snapshots_are_there_after_a_reset():
-    async with LoopServer(seed={"k": "seed"}) as server:
-        client = server.client()
-        for _ in range(3):
-            assert await client.get("k") == b"seed"
-            await client.set("k", "other")
-            await server.reset()

@@ -373,25 +373,6 @@ async def test_after_a_cancelled_command_the_next_one_gets_its_own_reply(client,
         assert await client.pipeline().get("one").get("two").execute() == [b"1", b"2"]
 
 
-async def test_a_blocked_read_that_takes_too_long_takes_no_entry_later(server, client):
-    await client.xgroup_create("s", "g", "0", mkstream=True)
-    for _ in range(3):
-        for read in (
-            client.xreadgroup("g", "c", {"s": ">"}, block=0),
-            client.blpop("q", 0),
-            client.brpop("q", 0),
-        ):
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(read, 0.02)
-        while (await server.client().info("clients"))["blocked_clients"]:
-            await asyncio.sleep(0)
-        await client.xadd("s", {"n": 1})
-        await client.rpush("q", "v")
-        assert await client.lpop("q") == b"v"
-        assert (await client.xpending("s", "g"))["pending"] == 0
-        await client.xtrim("s", maxlen=0)
-
-
 async def test_a_socket_timeout_ends_a_command_that_waits(server):
     hasty = server.client(socket_timeout=0.05)
     with server.fault(command="GET", delay=10), pytest.raises(redis.TimeoutError):
@@ -401,22 +382,6 @@ async def test_a_socket_timeout_ends_a_command_that_waits(server):
             assert await hasty.set("k", "v")
             assert await hasty.get("k") == b"v"
             return
-
-
-async def test_a_hundred_clients_lose_nothing(server, client):
-    async def work(number):
-        own = server.client(socket_timeout=None)
-        for at in range(20):
-            await own.incr("n")
-            await own.xadd("s", {"by": number})
-            assert await own.pipeline().set(f"k{number}", at).get(f"k{number}").execute() == [
-                True,
-                str(at).encode(),
-            ]
-        await close(own)
-
-    await asyncio.gather(*map(work, range(100)))
-    assert (await client.get("n"), await client.xlen("s")) == (b"2000", 2000)
 
 
 async def test_subscribers_get_all_messages_in_order_under_load(server, client):
@@ -461,32 +426,6 @@ async def test_faults_close_delay_and_refuse(server, client):
         slow, fast = asyncio.ensure_future(client.get("k")), await server.client().strlen("k")
         assert (await slow, fast) == (b"v", 1)
         assert asyncio.get_running_loop().time() - begun >= 0.04
-
-
-async def test_a_client_that_is_killed_learns_of_it_and_connects_again(server, client):
-    number = await client.client_id()
-    waiting = asyncio.ensure_future(client.blpop("q", 0))
-    other = server.client()
-    while not (await other.info("clients"))["blocked_clients"]:
-        await asyncio.sleep(0)
-    assert await other.client_kill_filter(_id=number)
-    with pytest.raises(redis.ConnectionError):
-        await waiting
-    assert await client.client_id() > number
-
-
-async def test_large_replies_and_long_pipelines_arrive_whole(client):
-    value = bytes(range(256)) * 8_000  # 2 MB
-    await client.set("k", value)
-    assert await client.get("k") == value
-    pipeline = client.pipeline(transaction=False)
-    for number in range(20_000):
-        pipeline.echo(number)
-    assert await pipeline.execute() == [b"%d" % number for number in range(20_000)]
-    pipeline = client.pipeline()
-    for _ in range(10):
-        pipeline.get("k")
-    assert all(each == value for each in await pipeline.execute())
 
 
 async def test_an_error_of_the_server_is_reported_by_the_loop_and_ends_the_connection_only(
