@@ -246,7 +246,7 @@ module.exports.leftOut = [
   [/^(ar|v)[A-Z]/, "arrays and vector sets, which Rillet has not"],
   [/^(cluster|bless|hotkeys)[A-Z]|^(asking|readonly)$|^restoreAsking$/, "clusters and what else Rillet has not"],
   [/^module(Load|Unload)$|^migrate$/, "modules and MIGRATE, which Rillet has not"],
-  [/^(auth|hello)$/, "sent by createClient, and in tests/clients/test_redis_py.py"],
+  [/^(auth|hello)$/, "sent by createClient, and in tests/testing/test_reset.py"],
   [/^(bgSave|bgRewriteAof|replicaOf)$/, "of the server as a whole: tests/server and tests/replication"],
   [/^(info|memoryStats|memoryMallocStats|command|commandCount|latencyHistogram|clientTracking)$/, "differ from server to server: tests/commands"],
   [/^function(Dump|Restore)$/, "one takes what the other gave, which each version writes in its own way: scenes in every-call.js"],
