@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .connection import GoneError, command
 from .garbage import garbage
 from .model import Group, PendingEntry, Stream
 from .names import command_line, quote, unquote
 from .page_details import PENDING, GroupSubject
+from .poller import Overview, Poller
 from .selection import milliseconds
 from .values import Values
-
-if TYPE_CHECKING:
-    from .poller import Overview, Poller
 
 LIMIT: Final = 100  # pending entries of an answer, unless it is asked for others
 MOST: Final = 1_000

@@ -8,7 +8,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from . import clients, debugging, keys, redrive, timeline
 from .connection import Subject
@@ -16,14 +16,12 @@ from .entry_history import Event
 from .garbage import garbage
 from .model import Entry, GroupDetail, PendingEntry, Stream
 from .page_details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
+from .poller import Poller
 from .render import HEAT_MS, chart
 from .samples import Sample, rate
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
 from .values import Values
-
-if TYPE_CHECKING:
-    from .poller import Poller
 
 ROWS: Final = 200  # streams on the overview
 PENDING_ROWS: Final = 50  # pending entries on a page of a group

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.exceptions import NoPermissionError, RedisError
 
+from .connection import Reply
 from .model import Consumer, Entry, Group, PendingEntry, ServerFacts
-
-if TYPE_CHECKING:
-    from .connection import Reply
 
 PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for a page
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .connection import Command, command
 from .model import PendingEntry
 from .pending_maxima import PAGE
-
-if TYPE_CHECKING:
-    from .values import Values
+from .values import Values
 
 PENDING_SORTS: Final = ("idle", "deliveries", "id", "consumer")
 UNOWNED: Final = "-"  # as a consumer: entries that XNACK released and nobody owns

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from hiredis import pack_command
 
 from . import grisu
 
-if TYPE_CHECKING:
-    Plain: TypeAlias = int | bytes | Sequence["Plain"] | None
+Plain: TypeAlias = int | bytes | Sequence["Plain"] | None
 
 OK: Final = b"+OK\r\n"
 QUEUED: Final = b"+QUEUED\r\n"

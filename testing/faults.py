@@ -8,13 +8,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ..protocol.errors import ReplyError
 from .control import TakesCommands
 
-if TYPE_CHECKING:
-    Seconds = timedelta | float
+Seconds = timedelta | float
 
 
 _GONE: Final = "no fault with this ID"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError
 from ...storage.keyspace import notifications as events
+from ...storage.keyspace.database import Database
 from ...storage.value_types import type_name
+from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 from .object import keep_encoding
-
-if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
-    from ..runtime.client import Client
 
 
 def delete(client: Client, name: bytes) -> None:

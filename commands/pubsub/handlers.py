@@ -6,7 +6,7 @@ Messages are push messages in RESP3 and plain arrays in RESP2, by the protocol o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_subcommand_arguments
@@ -17,9 +17,8 @@ from ..spec.usage import help_of
 from . import specs
 from .registry import SUBSCRIPTION_BYTES
 
-if TYPE_CHECKING:
-    # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
-    Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
+# Dicts serve as sets that keep their order: clients are served in the order they subscribed.
+Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
 
 def _acknowledge(client: Client, kind: bytes, name: bytes | None, count: int) -> bytes:

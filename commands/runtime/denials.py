@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.errors import shown
-
-if TYPE_CHECKING:
-    from ..spec.versions import Compat
+from ..spec.versions import Compat
 
 
 class Reason(enum.IntEnum):

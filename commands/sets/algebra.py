@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -16,8 +16,7 @@ from ..runtime.client import Client
 from ..spec.command import handles
 from . import specs
 
-if TYPE_CHECKING:
-    Combination: TypeAlias = Callable[[list[Set | None]], Iterable[bytes]]
+Combination: TypeAlias = Callable[[list[Set | None]], Iterable[bytes]]
 
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 _TOO_MANY_KEYS: Final = b"ERR Number of keys can't be greater than number of args"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isnan
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
@@ -22,8 +22,7 @@ from . import specs
 from .ranges import store
 from .scores import encode_items
 
-if TYPE_CHECKING:
-    Combination: TypeAlias = Callable[["_Request"], dict[bytes, float]]
+Combination: TypeAlias = Callable[["_Request"], dict[bytes, float]]
 
 _NOT_A_WEIGHT: Final = b"ERR weight value is not a float"
 _LIMIT: Final = b"ERR LIMIT can't be negative"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -19,9 +19,8 @@ from . import specs
 from .members import after_removal
 from .scores import encode_items
 
-if TYPE_CHECKING:
-    # Returns the start and stop index of a range in a sorted set.
-    Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
+# Returns the start and stop index of a range in a sorted set.
+Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
 
 _NOT_A_SCORE: Final = b"ERR min or max is not a float"
 _NOT_A_NAME: Final = b"ERR min or max not valid string range item"

@@ -21,21 +21,20 @@ from functools import cache
 from importlib import import_module
 from threading import RLock
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, TypeAlias, TypeVar
 
 from .key_finders import keys_by_number
 from .key_specs import KeyReference, KeySpec, indices_of
 from .versions import NEWEST
 
-if TYPE_CHECKING:
-    # Takes a client and the words of the command. The client is Any here, because declarations do not know the server.
-    Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
-    # A handler as written: keyword parameters hold the differences between the commands that it serves.
-    AnyHandler = TypeVar("AnyHandler", bound=Callable[Concatenate[Any, list[bytes], ...], bytes | None])
-    # Takes a client, a batch of commands and an index in it; returns the replies to the commands that it ran.
-    BatchHandler: TypeAlias = Callable[[Any, list[list[bytes]], int], list[bytes] | None]
-    # A finder may return the flags of each key; else the flags of the first spec apply to all keys.
-    KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
+# Takes a client and the words of the command. The client is Any here, because declarations do not know the server.
+Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
+# A handler as written: keyword parameters hold the differences between the commands that it serves.
+AnyHandler = TypeVar("AnyHandler", bound=Callable[Concatenate[Any, list[bytes], ...], bytes | None])
+# Takes a client, a batch of commands and an index in it; returns the replies to the commands that it ran.
+BatchHandler: TypeAlias = Callable[[Any, list[list[bytes]], int], list[bytes] | None]
+# A finder may return the flags of each key; else the flags of the first spec apply to all keys.
+KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
 SHORTEST_RUN: Final = 4  # commands; a batch handler takes no fewer, because these run faster one by one
 

@@ -7,18 +7,16 @@ to any state. Where versions of Redis differ, ``compat`` decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.replies import command
+from ...storage.groups.claiming import Change
 from ...storage.groups.consumer import NEVER, Consumer
 from ...storage.groups.group import Group
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 from ..runtime.client import Client
-
-if TYPE_CHECKING:
-    from ...storage.groups.claiming import Change
 
 # The pieces of a record: up to the ID, up to the delivery count, up to the LASTID. The records of one command share most
 # pieces and are joined from them; encoding each record word by word takes ten times as long.

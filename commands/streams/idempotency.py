@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
@@ -15,9 +15,7 @@ from ..runtime.downgrades import propagate_where_known, where_known
 from ..spec.command import handles
 from ..spec.versions import IDMP_SINCE
 from . import specs
-
-if TYPE_CHECKING:
-    from .trim_options import TrimOptions
+from .trim_options import TrimOptions
 
 NO_PARAMETER: Final = b"ERR At least one parameter must be specified"
 TWICE: Final = b"ERR %b specified multiple times"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
@@ -29,9 +29,8 @@ from .group_propagation import (
 from .lookup import find_group
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadBudget, ReadOptions, parse_options
 
-if TYPE_CHECKING:
-    # For each key: its stream, its group, and the ID after which to read the history (None: new entries).
-    _Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
+# For each key: its stream, its group, and the ID after which to read the history (None: new entries).
+_Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
 
 NO_GROUP_TO_READ: Final = b" in XREADGROUP with GROUP option"
 MEANINGLESS: Final = (

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .progress import Progress
+
 if TYPE_CHECKING:
     import argparse
 
     from pyspark.sql import SparkSession
-
-    from .progress import Progress
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ consumer of groups of different streams.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 from zlib import crc32
 
@@ -16,9 +16,7 @@ from ..redis.connection import Connection, ServerError, checked
 from ..redis.key_names import key_of
 from ..redis.options import OptionError
 from ..source.losses import LOG
-
-if TYPE_CHECKING:
-    from .options import GroupOptions
+from .options import GroupOptions
 
 _MOST_STREAMS: Final = 100
 

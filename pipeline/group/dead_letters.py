@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..redis import ids
 from ..redis.connection import Connection, ServerError, checked
 from ..redis.key_names import key_of, name_of
+from .member import Idle, Member
 
 if TYPE_CHECKING:
-    from .member import Idle, Member
     from .options import GroupOptions
 
 HEADER: Final = tuple(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..redis import ids
 from ..redis.stream_state import StreamState, fetch_states
@@ -21,9 +20,7 @@ from ..source.entry_lookup import EntryLookup
 from ..source.loss_detection import What, check_entries, describe, reconcile
 from ..source.losses import LOG, report_loss
 from ..source.positions import Position, StreamSnapshot
-
-if TYPE_CHECKING:
-    from .member import Member
+from .member import Member
 
 
 def judge(

@@ -6,19 +6,17 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.stream_state import fetch_states
 from ..source.sizes import Pace
 from .dead_letters import is_poison, move_poison
+from .member import Idle, Member
 from .offset import BatchPart, Run, claims_of
+from .options import GroupOptions
 from .repeated_batch import trial_size
-
-if TYPE_CHECKING:
-    from .member import Idle, Member
-    from .options import GroupOptions
 
 _LONGEST_BETWEEN_CLAIMS: Final = 2.0
 _MOST_AT_ONCE: Final = 10_000

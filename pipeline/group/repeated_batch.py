@@ -19,15 +19,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..redis import ids
 from ..redis.connection import Connection, checked
 from .dead_letters import is_poison
+from .member import Idle, Member
 from .offset import GroupOffset, Run, ids_of_steps, steps_of_ids
-
-if TYPE_CHECKING:
-    from .member import Idle, Member
 
 LeftOut = dict[str, frozenset[int]]
 Entries = list[tuple[str, "Idle"]]

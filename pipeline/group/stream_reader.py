@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...storage.gc_pause import gc_paused
@@ -61,7 +62,6 @@ from .repeated_batch import (
 from .task import GROUP_COLUMNS, GroupPartition, read_pieces
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 

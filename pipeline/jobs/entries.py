@@ -5,16 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from ..folders import JobError
 from ..ledger.entries import Entry, aof_entries
 from ..redis import ids
 from ..redis.key_names import printable_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _SOME: Final = 10_000
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...storage.streams.iteration import iter_entries
 from ...storage.streams.stream import Stream
@@ -28,8 +28,7 @@ from .records.recorder import Recorder
 from .records.scan import START, Walk
 from .spelling import spell_name
 
-if TYPE_CHECKING:
-    Place = tuple[int, str]  # database and name, as the ledger writes it
+Place = tuple[int, str]  # database and name, as the ledger writes it
 
 # These commands change entries, groups and deliveries, but never which stream a key holds.
 _WITHIN: Final = frozenset(

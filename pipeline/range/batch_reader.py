@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 
 from ...storage.gc_pause import gc_paused
@@ -20,7 +21,6 @@ from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 

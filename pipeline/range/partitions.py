@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..redis.connection import Connection
 from ..redis.replicas import written_by_shard
 from ..redis.stream_state import StreamState
+from ..source.options import SourceOptions
+from ..source.positions import Position
 from ..source.sizes import evenly, rows_worth
 from .split import IdRange, join_steps, part_count, split_evenly
 from .task import RangePartition, StreamRange
-
-if TYPE_CHECKING:
-    from ..source.options import SourceOptions
-    from ..source.positions import Position
-
 
 # Starting a task costs Spark about as much as reading this many rows; a range costs a task about as much as this many.
 _ROWS_WORTH_A_TASK: Final = 10_000

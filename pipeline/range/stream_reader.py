@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from ...storage.gc_pause import gc_paused
@@ -44,7 +45,6 @@ from .split import share_rows
 from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 

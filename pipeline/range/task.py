@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ...storage.gc_pause import gc_paused
@@ -22,7 +23,6 @@ from ..source.row_batches import RowBatches
 from ..source.sizes import Pace
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ..source.options import SourceOptions

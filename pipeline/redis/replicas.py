@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .addresses import place_text
 from .connection import Connection, RedisError
+from .options import Endpoint
 from .shards import connect
-
-if TYPE_CHECKING:
-    from .options import Endpoint
 
 
 class Written(NamedTuple):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..ledger.spelling import unspell_name
 
-if TYPE_CHECKING:
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 Message = tuple[int, str, str]  # database, stream and id, as the ledger spells them
 _MOST_FIELDS: Final = 50

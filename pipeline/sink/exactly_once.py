@@ -20,7 +20,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..redis.cluster import key_in_slot_of
 from ..redis.connection import (
@@ -34,11 +34,9 @@ from ..redis.connection import (
 )
 from ..redis.key_names import key_of, name_of
 from ..source.losses import DataLossError, report_loss
+from .options import SinkOptions
 from .xadd_encoding import Chunk
 from .xadd_sending import SinkError, check, check_wait
-
-if TYPE_CHECKING:
-    from .options import SinkOptions
 
 Command = tuple[bytes | str | int, ...]
 _NO_STREAM: Final = "streams"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import hiredis
 import pyarrow as pa
@@ -17,10 +17,8 @@ import pyarrow.compute as pc
 
 from ..error_tokens import LabelledError
 from ..redis.key_names import name_of
+from .options import SinkOptions
 from .texts import texts
-
-if TYPE_CHECKING:
-    from .options import SinkOptions
 
 # With at most this many rows per producer, the server's window (100 ids per producer by default) never forgets one.
 _ROWS_OF_A_PRODUCER: Final = 100

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..error_tokens import LabelledError
 from ..redis import ids
 from ..redis.connection import Connection, ServerError
-
-if TYPE_CHECKING:
-    from .options import SinkOptions
-    from .xadd_encoding import Chunk
+from .options import SinkOptions
+from .xadd_encoding import Chunk
 
 DIRECT_ROWS: Final = 1000
 _OLD_ID: Final = "equal or smaller than the target stream top item"

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..redis.options import OptionError
+from ..redis.stream_state import StreamState
 from .entry_batches import METADATA, ColumnOptions, default_schema
 from .values import decode_json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from ..redis.stream_state import StreamState
 
 _MEANINGS: Final = {
     "stream": "the name of the stream",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..redis import ids
 from ..redis.connection import Connection
 from ..redis.key_names import key_of
+from ..redis.stream_state import StreamState
 from .losses import LOG
 from .sizes import Pace
-
-if TYPE_CHECKING:
-    from ..redis.stream_state import StreamState
 
 Answers = dict[tuple[str, int], bool]
 

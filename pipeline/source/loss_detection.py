@@ -20,15 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..redis import ids
 from ..redis.connection import Connection, checked
+from ..redis.stream_state import StreamState
 from .entry_lookup import Answers, EntryLookup, entry_words
 from .positions import ENDED, Position, StreamSnapshot
-
-if TYPE_CHECKING:
-    from ..redis.stream_state import StreamState
 
 
 class What(Enum):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..redis.connection import Connection, ServerError, checked
+from ..redis.options import Endpoint
 from ..redis.shards import connect
 from .losses import LOG
-
-if TYPE_CHECKING:
-    from ..redis.options import Endpoint
 
 _KEPT_MS: Final = 86_400_000
 _NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_gone_total: %s"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+
+from .entry_batches import Columns
 from .sizes import BATCH_BYTES, cut
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from .entry_batches import Columns
 
 
 class RowBatches:

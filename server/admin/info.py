@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...commands.runtime.client import Client, watched_key_changed
 from ...commands.spec.command import handles
@@ -28,9 +28,8 @@ from .used_memory import (
     resident_bytes,
 )
 
-if TYPE_CHECKING:
-    # The title of a section, and the function that yields its fields.
-    Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
+# The title of a section, and the function that yields its fields.
+Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 
 _ACTIVE_MS: Final = 500  # a client counts as active until this long after its last input
 

@@ -16,10 +16,10 @@ from ...protocol.key_slots import SLOTS, key_slot
 from ...storage.rdb import dump_value
 from .commands.migration import NOT_STABLE
 from .redirects import refusal_of_waiter
+from .topology import Node, Shard, SlotTask, Topology
 
 if TYPE_CHECKING:
     from ..server import Server
-    from .topology import Node, Shard, SlotTask, Topology
 
 # Directives that change how other nodes name this one.
 _ANNOUNCED: Final = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    import asyncio
+from ..clock import Clock
 
-    from ..clock import Clock
+if TYPE_CHECKING:
     from .fault_spec import FaultSpec
 
     class Timed(Protocol):

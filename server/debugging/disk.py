@@ -11,13 +11,11 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ...storage.files import FileOperations
 from ..server import Server
-
-if TYPE_CHECKING:
-    from .fault import Fault
+from .fault import Fault
 
 
 class Disk:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
 from ...commands.runtime.denials import refusal as denied
 from ...protocol.errors import wrong_arity
 from .flags import flags_of
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
     from .command_entry import CommandEntry
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from ...commands.spec.command import Command
+
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
-    from ...commands.spec.command import BatchHandler, Command, Handler
+    from ...commands.spec.command import BatchHandler, Handler
 
 # Never queued inside MULTI.
 IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))

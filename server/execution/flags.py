@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.client import Client
 from ...protocol.errors import ReplyError
 
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
     from .command_entry import CommandEntry
 

@@ -10,8 +10,9 @@ from collections import deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.client import Client
+
 if TYPE_CHECKING:
-    from ...commands.runtime.client import Client
     from ..server import Server
 
 NEVER: Final = 1 << 62

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
+from ...storage.keyspace.database import Database
 from ...storage.loading import RdbError, RdbInfo
 from .folder import remove_orphans
 from .key_delays import delay_for, delayed
 from .threads import begin_in_thread
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import ByteSource, Unsaid
     from ..server import Server

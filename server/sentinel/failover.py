@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from .state import Master, Replica
+
 if TYPE_CHECKING:
     from .monitor import Monitor
-    from .state import Master, Replica
 
 _PAUSE: Final = 0.01  # seconds between two INFO until a step is done
 _DRAINING: Final = 1.0  # seconds in which replicas may still read what their dead master sent

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import hiredis
 
 from ...protocol import replies
-
-if TYPE_CHECKING:
-    from .state import Instance
+from .state import Instance
 
 
 class Link(asyncio.Protocol):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import hiredis
 
 from .link import Link
+from .state import Instance, Master
 
 if TYPE_CHECKING:
     from .monitor import Monitor
-    from .state import Instance, Master
 
 _LONGEST_PERIOD: Final = 1.0  # seconds, as in Redis
 _FIRST_RETRY: Final = 0.02

@@ -11,17 +11,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from ..files import BINARY, FileOperations, Log, silent
 from ..loading import AofError
 from .manifest import FileInfo, Manifest, make_folder
 
-if TYPE_CHECKING:
-    # Chooses the history files of a folder to remove; the others are kept.
-    Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
-    # Returns the replication offset up to which records were appended.
-    Offset = Callable[[], int | None]
+# Chooses the history files of a folder to remove; the others are kept.
+Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
+# Returns the replication offset up to which records were appended.
+Offset = Callable[[], int | None]
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:

@@ -15,14 +15,12 @@ In a payload the names are one listpack after a byte 0, or their count and then 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..loading import RdbError
 from . import listpack
+from .byte_source import ByteSource
 from .encoding import read_length, read_string
-
-if TYPE_CHECKING:
-    from .byte_source import ByteSource
 
 TYPES: Final = (29, 30, 31, 32)
 _WITH_NAMES: Final = (29, 31)

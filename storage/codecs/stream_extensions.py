@@ -8,18 +8,16 @@ pending with a consumer without a name) and the ids of idempotent producers (typ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..groups.group import Group
 from ..groups.pending import UNOWNED_MS
 from ..loading import RdbError
 from ..streams.idempotency import Idempotency
 from ..streams.ids import are_distinct
+from ..streams.stream import Stream
 from .byte_source import ByteSource
 from .encoding import encode_length, encode_string, read_length, read_string
-
-if TYPE_CHECKING:
-    from ..groups.group import Group
-    from ..streams.stream import Stream
 
 FIELD: Final = b"rillet-stream"
 NO_OWNER: Final = b""  # the consumer of entries without an owner

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import hiredis
 
@@ -23,12 +23,10 @@ from ..streams.iteration import pieces
 from ..streams.macro_nodes import Node
 from ..streams.stream import Stream
 from . import listpack
+from .byte_source import ByteSource
+from .codec import Writing
 from .encoding import encode_length, packed_string, read_length, read_raw_string, read_string, unpack_lzf
 from .listpack import Element
-
-if TYPE_CHECKING:
-    from .byte_source import ByteSource
-    from .codec import Writing
 
 BROKEN: Final = "Stream listpack integrity check failed."
 _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry

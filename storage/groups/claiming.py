@@ -9,18 +9,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ..streams import ids as stream_id
 from ..streams.chunk import Chunk
 from ..streams.ids import MAX_COUNT
+from ..streams.stream import Stream
 from .consumer import Consumer
+from .group import Group
 from .history import Budget, with_items
 from .pending import GONE, UNOWNED_MS, Pending, make_pending
-
-if TYPE_CHECKING:
-    from ..streams.stream import Stream
-    from .group import Group
 
 _PIECE: Final = 128  # lost entries to skip between two pauses: 0.2 ms, or 3 ms if memory is slow
 _SCAN_FACTOR: Final = 10  # XAUTOCLAIM examines at most COUNT times this many pending entries

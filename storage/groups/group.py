@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..freeing import Freeable
 from ..streams.chunk import ChunkRun
 from ..streams.ids import MAX_COUNT, encode
+from ..streams.stream import Stream
 from .consumer import NEVER, Consumer
 from .lag import entries_read_after, lag
 from .pending import UNOWNED_MS, Pel, Pending, make_pending
-
-if TYPE_CHECKING:
-    from ..streams.stream import Stream
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
 _FAR_FROM_MAX: Final = MAX_COUNT >> 1  # no single delivery raises a counter below this beyond the maximum

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..streams.ids import MAX_ID
-
-if TYPE_CHECKING:
-    from array import array
-
-    from ..streams.stream import Stream
-    from .consumer import Consumer
-    from .group import Group
-    from .pending import Pending
+from ..streams.stream import Stream
+from .consumer import Consumer
+from .group import Group
+from .pending import Pending
 
 
 class Budget(Protocol):

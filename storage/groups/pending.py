@@ -30,13 +30,12 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from ..freeing import Freeable
+from ..streams.chunk import ChunkRun
 from ..streams.ids import MAX_COUNT, MAX_ID, encode
 from .consumer import NEVER, Consumer
 
 if TYPE_CHECKING:
     from sortedcontainers import SortedKeyList
-
-    from ..streams.chunk import ChunkRun
 
     # Several entries in columns: IDs as alternating (ms, seq), owners, delivery times, delivery counts.
     Rows: TypeAlias = "tuple[Sequence[int], Sequence[Consumer], Sequence[int], Sequence[int]]"

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..streams.ids import MAX_ID, encode, parse
 from ..streams.iteration import ids_from, pieces_between
+from ..streams.stream import Stream
 from ..streams.trimming import Removed, trim
-
-if TYPE_CHECKING:
-    from ..streams.stream import Stream
-    from .group import Group
+from .group import Group
 
 
 def is_referenced(stream: Stream, stream_id: int) -> bool:

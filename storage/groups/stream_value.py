@@ -6,17 +6,15 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..streams.chunk import Chunk, DamagedError, opened
 from ..streams.ids import MAX_U64
 from ..streams.iteration import iter_entries
 from ..streams.macro_nodes import MacroNodes
+from ..streams.stream import Stream
 from .group import Group
 from .lag import written_entries_read
-
-if TYPE_CHECKING:
-    from ..streams.stream import Stream
 
 _number: Final = attrgetter("number")
 _STREAM_BYTES: Final = 1000

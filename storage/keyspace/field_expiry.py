@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..collections.hash import Hash
 from . import notifications as events
+from .database import Database
 
 if TYPE_CHECKING:
-    from .database import Database
     from .keyspace import Keyspace
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..collections.base import OBJECT_BYTES
 from ..value_types import TYPES, Value
-
-if TYPE_CHECKING:
-    from .database import Database
+from .database import Database
 
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
 EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, and the pair in the heap

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..collections.base import SLOT_BYTES
 from ..value_types import TYPES, Value
 from . import frequency
+from .database import Database
+from .keyspace import Keyspace
 from .memory import EXPIRY_ENTRY, memory_of_key, memory_of_keys
-
-if TYPE_CHECKING:
-    from .database import Database
-    from .keyspace import Keyspace
 
 _PIECE: Final = 64  # keys per step of measuring
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, for a first mean

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 from random import choice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from .database import Database
+from .database import Database
 
 _TRIES: Final = 64  # draws from the heap of expiries before its outdated pairs are removed
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from .chunk import MAX_BYTES, Chunk
 from .chunk_codec import Packed, narrowed
+from .stream import Stream
 
-if TYPE_CHECKING:
-    from .stream import Stream
-
-    # Weak references to a stream and one of its chunks.
-    Place: TypeAlias = tuple[ref[Stream], ref[Chunk]]
+# Weak references to a stream and one of its chunks.
+Place: TypeAlias = tuple[ref[Stream], ref[Chunk]]
 
 UNPACKED_BYTES: Final = 8 << 20
 _MOST_READ_ONCE: Final = 256  # chunks

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise, repeat
 from operator import add, attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import hiredis
 
@@ -23,9 +23,8 @@ from .chunk import AnyChunk, Chunk, opened
 from .ids import MAX_ID, MAX_U64, signed
 from .rax_nodes import shared_bytes, tree_size
 
-if TYPE_CHECKING:
-    # For each entry: its field names, the bytes of its values in a listpack, and their plain bytes.
-    _Measured: TypeAlias = tuple[Iterable[list[bytes]], list[int], list[int]]
+# For each entry: its field names, the bytes of its values in a listpack, and their plain bytes.
+_Measured: TypeAlias = tuple[Iterable[list[bytes]], list[int], list[int]]
 
 FAR: Final = 32  # chunks that can be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30

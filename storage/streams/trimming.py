@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .chunk import AnyChunk, ChunkRun, copy_of, ids_in, opened
-
-if TYPE_CHECKING:
-    from .stream import Stream
+from .stream import Stream
 
 
 class Removed:

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...commands.spec.command import REGISTRY
 from ...console.entry_history import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Event, Lives, in_effect
+from ...console.recorded import RecordedCommand
 from ...protocol.globs import matches
 from ...server.families import load_specs
-
-if TYPE_CHECKING:
-    from ...console.recorded import RecordedCommand
 
 load_specs()
 

@@ -9,21 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import hiredis
 
+from ...console.recorded import RecordedCommand
 from ..faults import Fault
 from ..streams import order_of, pairs
 from .analysis import SCRIPTS, Analysis, Work, consumer_of, entries_in, mentions, read_of
 from .fair_time import FairTime
 from .messages import Message, Messages
 from .results import Cancelled, CannotRunError, NotTried
+from .stage import Stage
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
-
-if TYPE_CHECKING:
-    from ...console.recorded import RecordedCommand
-    from .stage import Stage
 
 TIMEOUT: Final = 80.0  # seconds; Docket looks for abandoned messages each 75
 _BRIEF_SECONDS: Final = 10.0

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from . import fleet, losing, outages, working
-
-if TYPE_CHECKING:
-    from .bench import Bench
+from .bench import Bench
 
 
 @dataclass(frozen=True, slots=True)

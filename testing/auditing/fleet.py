@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from ...console.entry_history import CLAIMED
+from ...console.recorded import RecordedCommand
 from .analysis import consumer_of, mentions, read_of
+from .bench import Bench
 from .results import KEPT, Broken, NotTried
-
-if TYPE_CHECKING:
-    from ...console.recorded import RecordedCommand
-    from .bench import Bench
-    from .workers import Worker
+from .workers import Worker
 
 _HELD: Final = 3
 _LOOKS: Final = 4  # commands by which a worker looks for messages: claims and reads

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .bench import Bench
 from .results import BROKEN, Broken, NotTried
-
-if TYPE_CHECKING:
-    from .bench import Bench
 
 _ATTEMPTS: Final = 10
 _GHOST: Final = "gone"  # a dead consumer, which never had a process

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .bench import Bench
 from .losing import blame
 from .results import Broken, NotTried
-
-if TYPE_CHECKING:
-    from .bench import Bench
 
 _REFUSALS: Final = 3
 _DOWN_SECONDS: Final = 1.0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from .bench import Bench
 from .results import Broken, CannotRunError, NotTried
-
-if TYPE_CHECKING:
-    from .bench import Bench
-    from .workers import Worker
+from .workers import Worker
 
 _SECONDS: Final = 30
 _REFUSALS: Final = 2

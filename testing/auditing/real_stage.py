@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import hiredis
 
@@ -14,11 +14,9 @@ from ..control import Control
 from ..process import StartError
 from ..proxy import Proxy
 from .analysis import SCRIPTS
+from .bench import Plan
 from .results import CannotRunError, NotTried
 from .stage import REMEMBERED, Stage
-
-if TYPE_CHECKING:
-    from .bench import Plan
 
 _WRITES: Final = ("XREADGROUP", "XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XADD", "EVAL", "EVALSHA")
 

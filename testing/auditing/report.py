@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET  # only written, never read
 
+from .bench import Plan
 from .results import BROKEN, KEPT, NOT_TRIED, Result
-
-if TYPE_CHECKING:
-    from .bench import Plan
 
 _WIDTH: Final = 80
 _ORDER: Final = (BROKEN, NOT_TRIED, KEPT)

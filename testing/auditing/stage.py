@@ -7,18 +7,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import hiredis
 
+from ...console.recorded import RecordedCommand
 from ..clock import Clock
 from ..control import Control
 from ..faults import Fault
+from ..proxy import Proxy
 from ..server import Server
-
-if TYPE_CHECKING:
-    from ...console.recorded import RecordedCommand
-    from ..proxy import Proxy
 
 _PACE_SECONDS: Final = 0.02
 REMEMBERED: Final = 50_000  # commands; a worker that polls without BLOCK sends many

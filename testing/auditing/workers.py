@@ -13,12 +13,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .reaper import HAS_GROUPS, REAPER
-
-if TYPE_CHECKING:
-    from .stage import Stage
+from .stage import Stage
 
 _TAIL: Final = 4000  # bytes of a worker's output that are shown
 _END_SECONDS: Final = 30

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .analysis import Analysis, mentions, read_of
+from .bench import Bench
 from .results import KEPT, Broken, CannotRunError, NotTried
-
-if TYPE_CHECKING:
-    from .bench import Bench
-    from .workers import Worker
+from .workers import Worker
 
 _ASK_SECONDS: Final = 40
 _NOTHING_SECONDS: Final = 2

@@ -16,6 +16,7 @@ from ...commands.runtime.redaction import redacted
 from ...protocol.framing import PUSH, Framer, FramingError
 from ...protocol.key_slots import key_slot
 from ...server.debugging.fault import Fault, Sent
+from ...server.debugging.fault_set import Decision
 from ...server.debugging.recorder import Recorded, Recording, finish
 from ...server.debugging.transports import Cut, Slow
 from ...server.execution.command_entry import IMMEDIATE
@@ -26,7 +27,6 @@ from .session import LEARNED, SUBSCRIPTIONS, Session
 from .unanswered import Unanswered, changes_replies, ends_matching, is_silent
 
 if TYPE_CHECKING:
-    from ...server.debugging.fault_set import Decision
     from .listener import Listener
 
 _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})

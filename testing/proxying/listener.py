@@ -20,10 +20,10 @@ from ...server.debugging.fault_set import FaultSet
 from ...server.debugging.recorder import Recorded, Recordings, first_id
 from .known import command_of
 from .link import Link
+from .upstream import Upstream
 
 if TYPE_CHECKING:
     from ...server.debugging.fault_spec import FaultSpec
-    from .upstream import Upstream
 
 _ITS_OWN_IDS: Final = 1_000_000_000_000  # the first ID of clients that do not know the server's
 _COMPAT: Final = compat_with(NEWEST)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...server.debugging.fault import Fault, Sent
+from ...server.debugging.fault_set import Decision
+from ...server.debugging.recorder import Recorded, Recording
 from .session import LEARNED
-
-if TYPE_CHECKING:
-    from ...server.debugging.fault_set import Decision
-    from ...server.debugging.recorder import Recorded, Recording
 
 _NO_REPLIES: Final = {
     "psync": (),

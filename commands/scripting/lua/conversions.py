@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    MakeTable: TypeAlias = Callable[..., Any]
+MakeTable: TypeAlias = Callable[..., Any]
 
 # Redis treats a number beyond this range as a fraction, and writes only the digits that identify it.
 _INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)

@@ -9,10 +9,10 @@ from ...runtime.denials import refusal_in_script
 from ...spec.versions import Compat
 from .conversions import NotAWordError, format_number, format_number_7_0, to_lua, to_words
 from .interpreter import Interpreter, ScriptError
+from .script_run import Run
 
 if TYPE_CHECKING:
     from ...runtime.context import CommandEntry
-    from .script_run import Run
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
 _NOT_WORDS: Final = b"ERR Lua redis lib command arguments must be strings or integers"

@@ -13,10 +13,10 @@ from ...spec.command import REGISTRY, Command
 from ...spec.versions import Compat
 from .interpreter import ScriptError
 from .redis_call import words_of
+from .script_run import Run
 
 if TYPE_CHECKING:
     from ...runtime.context import Server
-    from .script_run import Run
 
 _LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")
 _ALL: Final = 3

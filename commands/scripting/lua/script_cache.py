@@ -6,13 +6,11 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....protocol.errors import ReplyError
+from .interpreter import Interpreter
 from .shebang import read_script_shebang
-
-if TYPE_CHECKING:
-    from .interpreter import Interpreter
 
 MOST_FROM_EVAL: Final = 500
 _CHUNK: Final = b"@user_script"

@@ -9,7 +9,9 @@ import gzip
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
+
+import pyarrow as pa
 
 from ....storage.rdb import ByteSource, is_rdb
 from .. import schema as on
@@ -19,10 +21,6 @@ from ..records.rdb_rows import base_streams, stream_rows
 from ..records.recorder import Recorder
 from ..records.scan import START, Cursor, Segment, Walk
 from ..records.sorter import Sorter
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1 << 15  # rows

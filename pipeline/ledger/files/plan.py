@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from .folder import read_folder
 from .follower import Follower, Place
 from .piece import FilePiece, read_piece
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PIECE_SIZE: Final = 64 << 20
 

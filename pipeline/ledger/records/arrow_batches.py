@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,7 @@ from .. import schema as on
 from ..spelling import canonical_id, spell_name
 from .sorter import ACK, ADD, ADD_MAXLEN, CLAIM, MOVE, Sorter
 
-if TYPE_CHECKING:
-    Words = Sequence[bytes | None]
+Words = Sequence[bytes | None]
 
 _SCHEMA: Final = on.arrow()
 _USUAL: Final = {ADD: on.ADDED, ADD_MAXLEN: on.ADDED, CLAIM: on.CLAIMED, MOVE: on.GROUP_SET, ACK: on.ACKED}

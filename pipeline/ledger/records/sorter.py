@@ -11,14 +11,13 @@ from array import array
 from collections.abc import Callable, Sequence
 from itertools import compress, starmap
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..errors import LedgerError
 from ..schema import DELIVERED
 from .recorder import Recorder, claim_event
 
-if TYPE_CHECKING:
-    Commands = list[list[bytes]]
+Commands = list[list[bytes]]
 
 NOTHING, OTHER, ADD, CLAIM, ACK, MOVE, ADD_MAXLEN, MULTI, EXEC = range(9)
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..schema import Span
 from ..spelling import id_number
 
-if TYPE_CHECKING:
-    Row = Sequence[int | str | None]  # in the order of schema.NAMES
-    Position = tuple[int, int]  # file_seq, ordinal
+Row = Sequence[int | str | None]  # in the order of schema.NAMES
+Position = tuple[int, int]  # file_seq, ordinal
 
 _FATAL_COUNT: Final = (1 << 63) - 1
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....commands.spec.usage import help_of
 from ....protocol import replies
@@ -16,7 +17,6 @@ from .. import views
 from . import specs
 
 if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
     from ..membership import Membership
     from ..topology import Node
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError, wrong_arity
+from ..topology import Node, SlotTask
 from . import specs
 from .handlers import place_of
 from .slot_commands import slots_of_ranges
 
 if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
     from ..membership import Membership
-    from ..topology import Node, SlotTask
 
 _ARITY: Final = wrong_arity("cluster|migration")
 NOT_STABLE: Final = b"all slot states must be STABLE to start a slot migration task."

@@ -12,17 +12,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import Arguments, parse_integer
+from ....commands.runtime.client import Client
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError, wrong_arity, wrong_subcommand_arguments
 from ....protocol.key_slots import SLOTS, key_slot
+from ..topology import Node
 from . import specs
 from .handlers import known_node, place_of
 
 if TYPE_CHECKING:
-    from ....commands.runtime.client import Client
     from ..membership import Membership
-    from ..topology import Node
 
 _INVALID_SLOT: Final = b"ERR Invalid or out of range slot"
 _INVALID_ACTION: Final = b"ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"

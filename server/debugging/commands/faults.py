@@ -16,12 +16,12 @@ from ....commands.spec.usage import help_reply
 from ....commands.spec.versions import Compat
 from ....protocol import replies
 from ....protocol.errors import ReplyError
+from ..fault import Fault
+from ..fault_set import FaultSet
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
     from ....protocol.replies import Plain
-    from ..fault import Fault
-    from ..fault_set import FaultSet
 
 USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [id] or HELP"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....commands.runtime.arguments import INT64_MAX, parse_integer
 from ....commands.runtime.client import Client
@@ -21,8 +21,7 @@ from ...config.kinds import parse_memory
 from . import specs
 from .recording import control, parse_last, record
 
-if TYPE_CHECKING:
-    Subcommand = Callable[[Client, list[bytes]], bytes]
+Subcommand = Callable[[Client, list[bytes]], bytes]
 
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 _NUMBER: Final = regex(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
