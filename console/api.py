@@ -156,11 +156,7 @@ async def _pending(poller: Poller, typed: Mapping[str, str]) -> dict[str, Any]:
         complete = complete and detail.whole
         found += [(stream, group, one) for one in detail.pel if one.idle >= idle and one.deliveries >= tries]
     found.sort(key=lambda one: -one[2].idle)
-    return {
-        "complete": complete,
-        "fitting": len(found),
-        "pending": [_entry(*one) for one in found[:limit]],
-    }
+    return {"complete": complete, "fitting": len(found), "pending": [_entry(*one) for one in found[:limit]]}
 
 
 def _entry(stream: Stream, group: Group, entry: PendingEntry) -> dict[str, Any]:

@@ -140,9 +140,8 @@ class Console:
             self.poller.stop()
             await asyncio.wait([task], timeout=STOP_SECONDS)
             task.cancel()
-            with contextlib.suppress(
-                TimeoutError, GoneError
-            ):  # the recording ends with a server that is gone
+            # The recording ends with a server that is gone.
+            with contextlib.suppress(TimeoutError, GoneError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await timeline.end(self.link.actor)
             await self._jobs.stop()
@@ -377,9 +376,8 @@ class Console:
         return self._render("error.html", status, title=title, text=text, step="")
 
     async def _no_such_page(self, request: Request, __: Exception) -> Response:
-        if request.url.path.startswith(
-            OPEN_PLACES
-        ):  # asked for without a token, perhaps: no facts of the server
+        # Asked for without a token, perhaps: no facts of the server.
+        if request.url.path.startswith(OPEN_PLACES):
             return PlainTextResponse("No such page\n", 404)
         return self._error(404, "No such page", "The console has no page at this address.")
 

@@ -23,9 +23,8 @@ TRIES: Final = 50  # decodings per value
 WORK: Final = 2 * BYTES  # total bytes: 50 ms if a value is made to waste time
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{12,}={0,2}")
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05].*\.", re.DOTALL)
-_CONTAINERS: Final = frozenset(
-    (*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF)
-)  # how msgpack begins maps and arrays
+# How msgpack begins maps and arrays.
+_CONTAINERS: Final = frozenset((*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF))
 
 
 @dataclass(frozen=True, slots=True)

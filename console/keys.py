@@ -109,10 +109,7 @@ async def _rows(link: Link, keys: list[bytes], kinds: dict[bytes, str]) -> list[
 
 def _row(key: bytes, kind: str, ttl: Any, size: Any) -> KeyRow:
     return KeyRow(
-        key,
-        kind,
-        ttl if isinstance(ttl, int) and ttl >= 0 else None,
-        size if isinstance(size, int) else None,
+        key, kind, ttl if isinstance(ttl, int) and ttl >= 0 else None, size if isinstance(size, int) else None
     )
 
 

@@ -49,9 +49,8 @@ class Parent:
             threading.Thread(target=self._read, daemon=True).start()
             return
         if sys.platform == "linux":
-            with contextlib.suppress(
-                OSError
-            ):  # a sandbox refuses it, or the parent has ended, and so has the pipe
+            # A sandbox refuses it, or the parent has ended, and so has the pipe.
+            with contextlib.suppress(OSError):
                 self._watched.append(os.pidfd_open(self._process))
             signal.signal(signal.SIGIO, lambda *_: self._end())
             fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())

@@ -13,9 +13,8 @@ _LEVELS: Final = {".": logging.DEBUG, "-": logging.DEBUG, "*": logging.INFO, "#"
 _KEPT: Final = 1000
 
 logger: Final = logging.getLogger("rillet")
-logger.addHandler(
-    logging.NullHandler()
-)  # without a handler, logging would print warnings if nothing is configured
+# Without a handler, logging would print warnings if nothing is configured.
+logger.addHandler(logging.NullHandler())
 
 
 def escaped(text: str) -> str:

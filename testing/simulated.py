@@ -223,11 +223,7 @@ class Simulation:
     """
 
     def __init__(
-        self,
-        seed: int,
-        chaos: float,
-        only: frozenset[Disturbance] | None,
-        directives: Mapping[str, object],
+        self, seed: int, chaos: float, only: frozenset[Disturbance] | None, directives: Mapping[str, object]
     ) -> None:
         self.seed = seed
         self.random = random.Random(f"{seed}:test")  # noqa: S311 - the same for the same seed
@@ -446,9 +442,8 @@ class Simulation:
         counts: Counter[tuple[str, str]] = Counter()
         for event in self.events:
             command = event.command
-            if command is not None and not (command.error or "").startswith(
-                "ERR unknown"
-            ):  # faults pass these
+            # Faults pass these.
+            if command is not None and not (command.error or "").startswith("ERR unknown"):
                 name = command.words[0].upper()
                 counts[command.client, name] += 1
                 if command.fault in self.lost:
@@ -639,9 +634,8 @@ def _determined(loop: Any, seed: int) -> Iterator[None]:
     random.seed(seed)
     try:
         with (
-            mock.patch.object(
-                logger, "disabled", True
-            ),  # the story says what happened; each stop of a server would be noise
+            # The story says what happened; each stop of a server would be noise.
+            mock.patch.object(logger, "disabled", True),
             mock.patch.object(os, "urandom", numbers.randbytes),
             mock.patch.object(random, "_urandom", numbers.randbytes),
             mock.patch.object(time, "monotonic", loop.time),

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from ..console.recorded import RecordedCommand
 
 DRIVER: Final = "driver"
-LOST_OR_HELD: Final = frozenset(
-    {"lost", "hold"}
-)  # what the simulator calls messages that are lost or held up
+# What the simulator calls messages that are lost or held up.
+LOST_OR_HELD: Final = frozenset({"lost", "hold"})
 _SHOWN: Final = 80
 _AROUND: Final = 6  # lines before and after something that went wrong
 _WIDE: Final = 160
@@ -26,12 +25,8 @@ _READS: Final = {"XREADGROUP", "XREAD", "XAUTOCLAIM", "BLPOP", "BRPOP", "BZPOPMI
 _DELIVERS: Final = {"XREADGROUP", "XREAD", "XAUTOCLAIM", "XCLAIM"}
 _CONNECTS: Final = {"HELLO", "CLIENT"}
 _SCRIPTS: Final = {"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"}
-_VOLATILE: Final = {
-    "INFO",
-    "MEMORY",
-    "SLOWLOG",
-    "LATENCY",
-}  # replies that depend on the process and its speed
+# Replies that depend on the process and its speed.
+_VOLATILE: Final = {"INFO", "MEMORY", "SLOWLOG", "LATENCY"}
 _ID: Final = re.compile(r"\d+-\d+")
 _QUOTED: Final = re.compile(r"""'([^']+)'|"([^"]+)\"""")
 _NUMBER: Final = re.compile(r"(?<![\w.:-])\d+(?![\w.:-])")
@@ -227,11 +222,7 @@ class _Tracks:
 
     def of_error(self, text: str) -> tuple[list[str], list[str]]:
         """Return the entries and the keys to follow; if both are empty, follow everything."""
-        ways = (
-            set(_ID.findall(text)) & self._fields.keys(),
-            self._with_value(text),
-            self._odd(),
-        )
+        ways = (set(_ID.findall(text)) & self._fields.keys(), self._with_value(text), self._odd())
         keys = {
             key for key in self._keys if key and re.search(rf"(?<![\w:.-]){re.escape(key)}(?![\w:.-])", text)
         }

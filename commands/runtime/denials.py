@@ -56,10 +56,7 @@ def refusal(denial: Denial, user: bytes, compat: Compat) -> bytes:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
     if denial.reason is Reason.COMMAND:
-        return b"NOPERM User %b has no permissions to run the '%b' command" % (
-            shown(user),
-            denial.subject,
-        )
+        return b"NOPERM User %b has no permissions to run the '%b' command" % (shown(user), denial.subject)
     return b"NOPERM No permissions to access a " + denial.reason.word
 
 

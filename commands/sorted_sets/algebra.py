@@ -156,9 +156,8 @@ def _intersection(request: _Request) -> dict[bytes, float]:
     for member in _in_all(operands):
         score = operands[0].score(member)
         for operand in operands[1:]:
-            score = aggregate(
-                score, operand.product(member)
-            )  # a sum with NaN becomes 0, MIN and MAX ignore it
+            # A sum with NaN becomes 0, MIN and MAX ignore it.
+            score = aggregate(score, operand.product(member))
         found[member] = score
     return found
 

@@ -94,13 +94,7 @@ def propagate_claims(client: Client, key: bytes, name: bytes, group: Group, chan
 
 
 def propagate_read(
-    client: Client,
-    key: bytes,
-    name: bytes,
-    group: Group,
-    consumer: bytes,
-    texts: list[bytes],
-    before: int,
+    client: Client, key: bytes, name: bytes, group: Group, consumer: bytes, texts: list[bytes], before: int
 ) -> None:
     """Propagate the first delivery of entries by XREADGROUP, each as an XCLAIM.
 

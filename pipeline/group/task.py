@@ -58,9 +58,8 @@ def read_pieces(
             without = partition.without.get(piece.stream)
             entries, missing = _kept(piece, found, without)
             if missing and connection is not master:
-                entries, missing = _kept(
-                    piece, _fetch(master, piece, Pace(master, size))[0], without
-                )  # the replica lags
+                # The replica lags.
+                entries, missing = _kept(piece, _fetch(master, piece, Pace(master, size))[0], without)
             if missing and options.fail_on_data_loss:
                 raise DataLossError(_missing_text(piece, piece.count - missing))
             if missing > 0:

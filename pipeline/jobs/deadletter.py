@@ -167,12 +167,7 @@ def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: 
             target = key_of(to or letter.dead.stream)
             replies = checked(
                 connection.pipeline(
-                    [
-                        ("MULTI",),
-                        ("XADD", target, "*", *letter.dead.fields),
-                        ("XDEL", key, text),
-                        ("EXEC",),
-                    ]
+                    [("MULTI",), ("XADD", target, "*", *letter.dead.fields), ("XDEL", key, text), ("EXEC",)]
                 )
             )
             if replies[-1] is not None:

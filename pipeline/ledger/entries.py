@@ -31,9 +31,7 @@ from .spelling import spell_name
 Place = tuple[int, str]  # database and name, as the ledger writes it
 
 # These commands change entries, groups and deliveries, but never which stream a key holds.
-_WITHIN: Final = frozenset(
-    b"XCLAIM XACK XACKDEL XDEL XDELEX XNACK XTRIM XGROUP XSETID MULTI EXEC".split(),
-)
+_WITHIN: Final = frozenset(b"XCLAIM XACK XACKDEL XDEL XDELEX XNACK XTRIM XGROUP XSETID MULTI EXEC".split())
 _RESTORE: Final = frozenset({b"RESTORE", b"RESTORE-ASKING"})
 
 

@@ -24,11 +24,7 @@ from .metrics import QueryMetrics
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
 
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
+    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
 
 LOG: Final = logging.getLogger("rillet.pipeline")
 

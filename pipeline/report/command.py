@@ -70,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .tables import Settings
 
     settings = Settings(
-        at_ms=arguments.at,
-        poison_from=arguments.poison_from,
-        abandoned_ms=arguments.abandoned_after,
+        at_ms=arguments.at, poison_from=arguments.poison_from, abandoned_ms=arguments.abandoned_after
     )
     sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
     out = local_folder(arguments.out)

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-WHOLE: Final = frozenset(
-    {"times", "repeats", "traffic", "lag", "histories"}
-)  # of which the page needs all rows
+# The tables of which the page needs all rows.
+WHOLE: Final = frozenset({"times", "repeats", "traffic", "lag", "histories"})
 
 
 _GROUPS: Final = 4  # the busiest, that have a chart over time

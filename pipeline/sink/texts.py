@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from ..source.casts import each_of
 
-_OFFSETS_HAVE_SECONDS_UNTIL: Final = pa.scalar(
-    63_593_070_000_000, pa.int64()
-)  # Monrovia, 1972-01-07, in microseconds
+# Monrovia, 1972-01-07, in microseconds.
+_OFFSETS_HAVE_SECONDS_UNTIL: Final = pa.scalar(63_593_070_000_000, pa.int64())
 _LEAST_PLAIN, _LEAST_OF_EXPONENT = 1e-3, 1e7  # Java writes numbers between these without an exponent
 
 

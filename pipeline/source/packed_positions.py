@@ -24,9 +24,8 @@ from ..redis import ids
 from .positions import ENDED, Position, StreamSnapshot
 
 _NOTHING: Final = StreamSnapshot(None, None, None, None)
-_ZSTD: Final = pa.Codec(
-    "zstd", 13
-)  # a lower level finds more matches than pay in random bytes, 19 none that do
+# A lower level finds more matches than pay in random bytes, 19 none that do.
+_ZSTD: Final = pa.Codec("zstd", 13)
 # How many streams, and bytes of names; the middle of the ids in milliseconds; how many bytes each column has.
 _HEAD: Final = struct.Struct("<IIQ12B")
 _SEEN, _ENDED, _ADDED, _NEWEST, _READ, _SEEN_ADDED, _REMOVED, _LENGTH = (1 << bit for bit in range(8))

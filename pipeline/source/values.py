@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
 Parsed = tuple[pa.Array, list[int]]
 ISO: Final = "iso"
-TIME_FORMATS: Final = {
-    ISO: 0,
-    "seconds": 1,
-    "milliseconds": 1000,
-    "microseconds": 1_000_000,
-}  # and how many a second has
+# The formats of times, and how many units a second has.
+TIME_FORMATS: Final = {ISO: 0, "seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
 # The years 1 and 9999 are the limits of Python's datetime.
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999

@@ -190,9 +190,8 @@ class Config:
     # Observation
     slowlog_log_slower_than: int = _directive(10000, kinds.Integer(-1, LONG_MAX))  # microseconds
     slowlog_max_len: int = _directive(128, LONG)
-    slowlog_entry_max_argc: int = _directive(
-        32, kinds.Integer(minimum=2), since="8.10"
-    )  # words, the count included
+    # Words, the count included.
+    slowlog_entry_max_argc: int = _directive(32, kinds.Integer(minimum=2), since="8.10")
     slowlog_entry_max_string_len: int = _directive(128, kinds.Integer(1, LONG_MAX), since="8.10")  # bytes
     key_memory_histograms: bool = _directive(False, BOOL, since="8.6")
     latency_monitor_threshold: int = _directive(0, LONG)  # milliseconds

@@ -106,9 +106,8 @@ class DataSnapshots:
         except RdbError as error:
             raise ReplyError(f"ERR Not an RDB file that can be read: {error}".encode()) from error
         for code in snapshot.libraries.codes.values():
-            self._server.scripting.functions.compile(
-                code
-            )  # raises FUNCTION LOAD's error now, not at a later FCALL
+            # Raises FUNCTION LOAD's error now, not at a later FCALL.
+            self._server.scripting.functions.compile(code)
         self.by_name[name] = snapshot
 
     def find(self, name: bytes) -> Keyspace:

@@ -99,10 +99,7 @@ class Mending:
             from ...storage.rdb.half_changed_values import mended
 
             fresh, payload = mended(
-                value,
-                self._rdb_version(),
-                keyspace.idempotency_defaults,
-                keyspace.limits,
+                value, self._rdb_version(), keyspace.idempotency_defaults, keyspace.limits
             )
             if fresh is not None:
                 records.append([b"RESTORE", key, b"%d" % (expiry or 0), payload, b"ABSTTL"])

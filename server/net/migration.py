@@ -242,10 +242,6 @@ class _Transfer:
         try:
             async with asyncio.timeout(self._seconds):
                 return await step
-        except (
-            OSError,
-            ValueError,
-            TimeoutError,
-            asyncio.IncompleteReadError,
-        ):  # ValueError: a line without an end
+        # ValueError: a line without an end.
+        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
             raise error from None

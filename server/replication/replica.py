@@ -157,9 +157,8 @@ class Replica:
         transport = self.connection.transport
         if transport is not None and transport.get_write_buffer_size() > _ENOUGH:
             try:
-                async with asyncio.timeout(
-                    self.connection.server.config.repl_timeout
-                ):  # wait_for may lose a cancellation
+                # `wait_for` may lose a cancellation.
+                async with asyncio.timeout(self.connection.server.config.repl_timeout):
                     await self._may_write.wait()
             except TimeoutError:
                 self.connection.server.log.warning(f"Disconnecting timedout replica (full sync): {self.name}")

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 class _Wait:
     __slots__ = ("local", "offset", "replicas", "synced")
 
-    def __init__(
-        self,
-        offset: int,
-        replicas: int,
-        local: int | None,
-        synced: bool,
-    ) -> None:
+    def __init__(self, offset: int, replicas: int, local: int | None, synced: bool) -> None:
         self.offset = offset  # of the last write of the client
         self.replicas = replicas  # how many must have it
         self.local = (

@@ -163,11 +163,7 @@ class AppendOnlyFile:
 
     @classmethod
     def open_detached(
-        cls,
-        root: str | Path,
-        appenddirname: str,
-        appendfilename: str,
-        **options: Unpack[Options],
+        cls, root: str | Path, appenddirname: str, appendfilename: str, **options: Unpack[Options]
     ) -> AppendOnlyFile:
         """Open a file for a server that already has data; it becomes valid with `install_base`.
 

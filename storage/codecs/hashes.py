@@ -60,9 +60,8 @@ def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Has
         if value_type == 25:
             source.skip(8)
         _take_in_all(found, read_string(source), value_type)
-    if not found.fields and (
-        value_type == 9 or value_type in hash_templates.TYPES
-    ):  # Redis refuses an empty zipmap
+    # Redis refuses an empty zipmap.
+    if not found.fields and (value_type == 9 or value_type in hash_templates.TYPES):
         raise RdbError("A hash without fields")
     if not found.fields:
         raise EmptyValueError("A hash without fields")

@@ -333,9 +333,8 @@ def highest(several: Sequence[bytearray]) -> bytearray:
 def estimate(registers: bytearray) -> int:
     """Estimate the number of distinct elements that produced these registers."""
     z = REGISTERS * _tau((REGISTERS - registers.count(_HASH_BITS + 1)) / REGISTERS)
-    raised = registers.translate(
-        None, b"\0"
-    )  # the few of a sparse counter: counting is 15 times faster in these
+    # The few of a sparse counter: counting is 15 times faster in these.
+    raised = registers.translate(None, b"\0")
     for rank in range(_HASH_BITS, 0, -1):
         z = (z + raised.count(rank)) * 0.5
     z += REGISTERS * _sigma((REGISTERS - len(raised)) / REGISTERS)

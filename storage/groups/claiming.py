@@ -180,12 +180,7 @@ def named(group: Group, words: list[bytes], start: int) -> tuple[list[Pending], 
 
 
 def release(
-    group: Group,
-    stream: Stream,
-    numbers: list[int],
-    next_count: Callable[[int], int],
-    *,
-    force: bool,
+    group: Group, stream: Stream, numbers: list[int], next_count: Callable[[int], int], *, force: bool
 ) -> int:
     """Release pending entries from their owners (XNACK), so that any claim can take them at once; return their number.
 

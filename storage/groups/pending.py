@@ -423,13 +423,7 @@ class Pel(Freeable):
     # Adding entries
 
     def deliver(
-        self,
-        consumer: Consumer,
-        pieces: list[ChunkRun],
-        texts: list[bytes],
-        after: int,
-        last: int,
-        ms: int,
+        self, consumer: Consumer, pieces: list[ChunkRun], texts: list[bytes], after: int, last: int, ms: int
     ) -> None:
         """Record the first delivery of entries to a consumer, which also becomes the owner of those already pending.
 

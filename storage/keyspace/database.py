@@ -23,12 +23,7 @@ class WatchedKey:
     __slots__ = ("database", "key", "touched", "version", "was_due")
 
     def __init__(
-        self,
-        database: Database,
-        key: bytes,
-        version: int,
-        was_due: bool,
-        touched: list[WatchedKey],
+        self, database: Database, key: bytes, version: int, was_due: bool, touched: list[WatchedKey]
     ) -> None:
         self.database = database  # the database of the key; the key need not exist
         self.key = key

@@ -27,11 +27,7 @@ def command_of(argv: Sequence[bytes]) -> Command:
     if found is not None:
         return found
     return REGISTRY["ping"].replaced(
-        name=name.replace("|", " "),
-        arity=-1,
-        flags=frozenset(),
-        key_specs=(),
-        key_finder=None,
+        name=name.replace("|", " "), arity=-1, flags=frozenset(), key_specs=(), key_finder=None
     )
 
 

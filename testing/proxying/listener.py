@@ -145,9 +145,8 @@ class Listener:
             link.close(at_once=True)
         if self.open_sides:
             self._all_closed = asyncio.Event()
-            for transport in list(
-                self.open_sides.values()
-            ):  # also transports that are closing but wait for their client to read
+            # Also transports that are closing but wait for their client to read.
+            for transport in list(self.open_sides.values()):
                 transport.abort()
             await self._all_closed.wait()
 

@@ -10,11 +10,8 @@ from ...server.debugging.fault_set import Decision
 from ...server.debugging.recorder import Recorded, Recording
 from .session import LEARNED
 
-_NO_REPLIES: Final = {
-    "psync": (),
-    "sync": (),
-    "script|debug": (b"YES", b"SYNC"),
-}  # no replies follow these commands (if there are words: only with one of them as the last argument)
+# No replies follow these commands; if there are words, only with one of them as the last argument.
+_NO_REPLIES: Final = {"psync": (), "sync": (), "script|debug": (b"YES", b"SYNC")}
 
 
 @dataclass(slots=True, eq=False)

@@ -54,8 +54,7 @@ def answer(faults: FaultSet, args: list[bytes], resp: int, compat: Compat) -> by
 
         lines = [line.encode() for line in (fault_spec.__doc__ or "").splitlines()]
         return help_reply(
-            [b"DEBUG FAULT ADD <option> [<value>] ... | LIST [<id>] | CLEAR [<id>]", *lines],
-            compat,
+            [b"DEBUG FAULT ADD <option> [<value>] ... | LIST [<id>] | CLEAR [<id>]", *lines], compat
         )
     if action not in {b"LIST", b"CLEAR"} or len(rest) > 1:
         raise ReplyError(USAGE)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from ....commands.spec.command import Family
 
-family = Family(
-    __package__,
-    "server",
-    modules={
-        "handlers": "debug",
-    },
-)
+family = Family(__package__, "server", modules={"handlers": "debug"})
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
