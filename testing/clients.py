@@ -23,8 +23,7 @@ PORTS: Final = count(61_000)
 def need_redis() -> None:
     """Import redis-py, or raise an error that says what to install. Servers do not need redis-py.
 
-    Raises:
-        ImportError: redis-py is not installed.
+    Raises ImportError: redis-py is not installed.
     """
     try:
         with gc_paused():  # an import creates no garbage
@@ -73,8 +72,7 @@ def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *,
         options: options that the application sets.
         is_async: whether it must be a ``redis.asyncio`` client.
 
-    Raises:
-        TypeError: ``like`` is a class of the other kind, or cannot be called.
+    Raises TypeError: ``like`` is a class of the other kind, or cannot be called.
     """
     import redis.asyncio
     from redis.connection import parse_url

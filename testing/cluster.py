@@ -477,8 +477,7 @@ def _finish(task: SlotTask) -> None:
 def wait_until(holds: Callable[[], bool], what: str) -> None:
     """Poll until a condition holds that other threads bring about.
 
-    Raises:
-        TimeoutError: it does not hold within a generous time.
+    Raises TimeoutError: it does not hold within a generous time.
     """
     end = time.monotonic() + _DEADLINE
     while not holds():

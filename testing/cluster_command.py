@@ -53,8 +53,7 @@ def main(words: list[str]) -> int:
 def _directives(words: list[str]) -> dict[str, str | list[str]]:
     """Return directives as ``rillet.testing.Server`` takes them.
 
-    Raises:
-        ValueError: the words do not begin with a directive.
+    Raises ValueError: the words do not begin with a directive.
     """
     found: dict[str, list[str]] = {}
     for word in words:

@@ -44,8 +44,7 @@ class Control:
         connect: opens the socket, with a timeout in seconds; then ``host`` only appears in errors.
         state: describes what the server is doing, for the error when it does not answer.
 
-    Raises:
-        ControlError: the server cannot be reached, or refuses the login.
+    Raises ControlError: the server cannot be reached, or refuses the login.
     """
 
     def __init__(
@@ -110,8 +109,7 @@ class Control:
     def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
         """Run several commands in one pipeline; return their replies, with errors as exceptions.
 
-        Raises:
-            ControlError: the connection broke; each command may have run.
+        Raises ControlError: the connection broke; each command may have run.
         """
         with self._lock:
             try:

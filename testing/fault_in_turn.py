@@ -95,23 +95,20 @@ class every_fault:  # noqa: N801 - a decorator
         is_async = inspect.iscoroutinefunction(test)
         plan = _Plan(test, self._wanted, self._kinds)
         directives = self._directives
+        wants_server = "rillet_server" in signature.parameters
 
         if by_fixture and is_async:
 
             @functools.wraps(test)
             async def run(*args: Any, rillet_server: Server, **kwargs: Any) -> None:
-                given = kwargs | (
-                    {"rillet_server": rillet_server} if "rillet_server" in signature.parameters else {}
-                )
+                given = kwargs | ({"rillet_server": rillet_server} if wants_server else {})
                 await plan.run_async(rillet_server, args, given)
 
         elif by_fixture:
 
             @functools.wraps(test)
             def run(*args: Any, rillet_server: Server, **kwargs: Any) -> None:
-                given = kwargs | (
-                    {"rillet_server": rillet_server} if "rillet_server" in signature.parameters else {}
-                )
+                given = kwargs | ({"rillet_server": rillet_server} if wants_server else {})
                 plan.run(rillet_server, args, given)
 
         elif is_async:
@@ -135,7 +132,7 @@ class every_fault:  # noqa: N801 - a decorator
         parameters = [*signature.parameters.values()]
         if not by_fixture:
             parameters = parameters[1:]
-        elif "rillet_server" not in signature.parameters:
+        elif not wants_server:
             parameters.append(inspect.Parameter("rillet_server", inspect.Parameter.KEYWORD_ONLY))
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         del run.__wrapped__
@@ -170,8 +167,7 @@ class _Plan:
     def run(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run the test without faults, then once for each fault.
 
-        Raises:
-            AssertionError: it lists the faults that break the test.
+        Raises AssertionError: it lists the faults that break the test.
         """
         __tracebackhide__ = True
         broken: Broken = {}
@@ -188,8 +184,7 @@ class _Plan:
     async def run_async(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run the asynchronous test without faults, then once for each fault.
 
-        Raises:
-            AssertionError: it lists the faults that break the test.
+        Raises AssertionError: it lists the faults that break the test.
         """
         __tracebackhide__ = True
         broken: Broken = {}

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from math import inf
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ..protocol.errors import ReplyError
@@ -109,9 +108,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._end()
         except (RuntimeError, OSError):  # the fault was cleared, or the server has ended

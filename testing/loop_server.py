@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
@@ -243,9 +242,7 @@ class LoopServer(HasSpies, HasFaults):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._forget_faults()
         await self.stop()

@@ -31,9 +31,7 @@ def first_failure(
     The processes are forks, because a test function, its fixtures and its imported modules cannot be sent to another
     interpreter. Each process runs every ``processes``-th seed in its own folder, and stops once an earlier seed has
     failed. About once a second, ``tell`` is called with the number of seeds that have passed.
-
-    Raises:
-        RuntimeError: the system has no fork, or a process ended in the middle of a seed.
+    Raises RuntimeError: the system has no fork, or a process ended in the middle of a seed.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise RuntimeError("jobs= needs a system that forks processes: leave it out")

@@ -29,9 +29,7 @@ def split(options: Mapping[str, Any]) -> Options:
     Directives of redis.conf (with underscores) and arguments of ``rillet.testing.Server`` go to the server, arguments
     of
     ``redis.Redis`` to the clients.
-
-    Raises:
-        ValueError: a name is neither.
+    Raises ValueError: a name is neither.
     """
     found = Options()
     for name, value in options.items():
@@ -55,8 +53,7 @@ def split(options: Mapping[str, Any]) -> Options:
 def parse(lines: Iterable[str]) -> dict[str, Any]:
     """Parse ``name=value`` lines of the ini file; yes, no, none and numbers become Python values.
 
-    Raises:
-        ValueError: a line has another form.
+    Raises ValueError: a line has another form.
     """
     options: dict[str, Any] = {}
     for line in lines:

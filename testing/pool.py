@@ -19,8 +19,7 @@ class Pool:
     def get(self, options: Mapping[str, Any]) -> Server:
         """Return the running server with these options; restart it if a test has stopped it.
 
-        Raises:
-            StartError: it does not start.
+        Raises StartError: it does not start.
         """
         server = self.find(options)
         server.start()
@@ -30,9 +29,7 @@ class Pool:
         """Return the server with these arguments; start it on first use.
 
         It may have stopped since: unlike ``get``, it does not check whether a test has stopped it.
-
-        Raises:
-            StartError: it does not start.
+        Raises StartError: it does not start.
         """
         key = tuple(sorted((name, repr(value)) for name, value in options.items()))
         server = self._servers.get(key)

@@ -59,8 +59,7 @@ class ServerProcess:
         folder: the folder that the child removes if it outlives this process; None: nothing.
         log: receives the output of the child.
 
-    Raises:
-        StartError: the child ended, or was not ready in two minutes.
+    Raises StartError: the child ended, or was not ready in two minutes.
     """
 
     def __init__(self, flags: list[str], folder: str | None, log: ServerLog) -> None:

@@ -35,8 +35,7 @@ def seed_file(seed: Seed, load: Callable[[str, str], bytes]) -> bytes | None:
         seed: the seed that the user gave.
         load: lets a server load a folder's append-only file, by name; returns the data as an RDB file.
 
-    Raises:
-        StartError: the seed cannot be read, or its folder does not hold exactly one append-only file.
+    Raises StartError: the seed cannot be read, or its folder does not hold exactly one append-only file.
     """
     if isinstance(seed, Mapping):
         return None
@@ -54,8 +53,7 @@ def seed_file(seed: Seed, load: Callable[[str, str], bytes]) -> bytes | None:
 def run_commands(seed: Seed, control: RunsCommands) -> None:
     """Run the commands of a seed.
 
-    Raises:
-        StartError: a command is malformed or fails; the text says which one.
+    Raises StartError: a command is malformed or fails; the text says which one.
     """
     commands = _of_mapping(seed) if isinstance(seed, Mapping) else _of_file(Path(seed))
     while some := list(islice(commands, _TOGETHER)):

@@ -151,9 +151,7 @@ def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: 
         to: a stream for all of them; None: each goes to the stream it came from.
 
     If two callers requeue the same letters at once, each letter moves once: the dead-letter stream is watched.
-
-    Raises:
-        RedisError: the server refuses, or is unreachable; the remaining letters may be requeued again.
+    Raises RedisError: the server refuses, or is unreachable; the remaining letters may be requeued again.
     """
     moved = 0
     key = key_of(stream)

@@ -73,9 +73,7 @@ class HyperLogLog:
 
     While it is sparse, ``_firsts`` has the first register of each run, and ``_longs`` that of each run of two bytes:
     together they give the offset of a register's run. ``_firsts`` is None until the first use.
-
-    Raises:
-        NotHyperLogLogError: the string is something else.
+    Raises NotHyperLogLogError: the string is something else.
     """
 
     __slots__ = ("_data", "_end", "_firsts", "_longs", "_sparse_bytes")

@@ -117,8 +117,7 @@ class AuditMixin(unittest.TestCase):
 def chosen(only: Iterable[str], skip: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return the names of the promises to try, in catalogue order: those in ``only`` (empty: all) but not in ``skip``.
 
-    Raises:
-        ValueError: a name in ``only``, ``skip`` or ``known`` is not a promise.
+    Raises ValueError: a name in ``only``, ``skip`` or ``known`` is not a promise.
     """
     only, skip = list(only), list(skip)
     for name in (*only, *skip, *known):

@@ -12,7 +12,7 @@ from .bench import Bench
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One promise of a stream consumer, with the experiment that tries it."""
+    """One promise of a consumer or a producer, with the experiment that tries it."""
 
     name: str  # the name, which users give on the command line and to ``audit``
     story: str  # a few words for tables

@@ -42,10 +42,7 @@ _AT_MOST: Final = 1_000
 
 
 def long_job(bench: Bench) -> str:
-    """Delay the worker's work beyond the minimum idle time of claims; check that another worker does not take the message.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Delay the worker's work beyond the minimum idle time of claims; check that another worker does not take the message."""
     plan = bench.plan
     if plan.work is None:
         raise NotTried(
@@ -519,10 +516,7 @@ def _claims(words: Sequence[str]) -> bool:
 
 
 def shutdown(bench: Bench) -> str:
-    """Check that SIGTERM ends the worker while it works and while it waits, and that it loses no message.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that SIGTERM ends the worker while it works and while it waits, and that it loses no message."""
     worker = bench.begin()
     if not worker.can_be_killed:
         raise NotTried("a thread gets no signal: audit a command, or a coroutine")
@@ -560,10 +554,7 @@ def _await_end(bench: Bench, worker: Worker, when: str) -> None:
 
 
 def consumers(bench: Bench) -> str:
-    """Kill workers with several names; check that their consumers are removed from the group after a month.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Kill workers with several names; check that their consumers are removed from the group after a month."""
     if not bench.stage.has_clock:
         raise NotTried("a consumer gets no older on this server, which has no clock to move")
     names: set[str] = set()
@@ -591,10 +582,7 @@ def consumers(bench: Bench) -> str:
 
 
 def retention(bench: Bench) -> str:
-    """Let the worker acknowledge many messages, some a month old; check that it trims or deletes them.
-
-    Return a sentence about it, or raise Broken.
-    """
+    """Let the worker acknowledge many messages, some a month old; check that it trims or deletes them."""
     bench.begin()
     stream = bench.plan.stream
     for count, at in ((_SENT, bench.stage.now() - _OLD_MILLISECONDS), (_MORE, None)):
@@ -632,10 +620,7 @@ def _trims(bench: Bench) -> bool:
 
 
 def fair(bench: Bench) -> str:
-    """Check that two workers share the messages that arrive while both run: each must get a tenth at least.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that two workers share the messages that arrive while both run: each must get a tenth at least."""
     first = bench.begin("w1")
     second = bench.start("w2")
     # A worker that waits for the other to end never reads. That is unfair, but the worker still runs.

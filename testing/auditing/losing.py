@@ -19,10 +19,7 @@ def _comes_to_an_end(bench: Bench, entry: str) -> bool:
 
 
 def crash(bench: Bench) -> str:
-    """Check that a worker killed while it has a message processes it after a restart under the same name.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that a worker killed while it has a message processes it after a restart under the same name."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     bench.later(days=1)
@@ -35,10 +32,7 @@ def crash(bench: Bench) -> str:
 
 
 def crash_elsewhere(bench: Bench) -> str:
-    """Check that another worker processes the message of a killed one.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that another worker processes the message of a killed one."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     holder = (bench.pending(entry) or ("", 0))[0]
@@ -55,10 +49,7 @@ def crash_elsewhere(bench: Bench) -> str:
 
 
 def delivery_lost(bench: Bench) -> str:
-    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed."""
     bench.begin()
     lost = ""
     bench.stage.unpace()
@@ -85,7 +76,7 @@ def delivery_lost(bench: Bench) -> str:
 def ack_lost(bench: Bench) -> str:
     """Lose an acknowledgement before it runs, then the reply to another; check that the worker goes on after each.
 
-    The first message must be processed again. Return a sentence about it, or raise Broken or NotTried.
+    The first message must be processed again.
     """
     if not bench.plan.carrier:
         raise NotTried("it acknowledges nothing (NOACK)")
@@ -119,7 +110,7 @@ def blame(bench: Bench, other: str) -> None:
 def idle_claim(bench: Bench) -> str:
     """Leave entries pending with a dead consumer and with the worker's own; check that it claims them when idle.
 
-    No other message is sent meanwhile. Return a sentence about it, or raise Broken.
+    No other message is sent meanwhile.
     """
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
@@ -149,10 +140,7 @@ def idle_claim(bench: Bench) -> str:
 
 
 def deleted(bench: Bench) -> str:
-    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL."""
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
     again = worker.name

@@ -13,10 +13,7 @@ _DOWN_SECONDS: Final = 1.0
 
 
 def failover(bench: Bench) -> str:
-    """Make the server a replica, which refuses writes, then a master again; check that the worker goes on.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Make the server a replica, which refuses writes, then a master again; check that the worker goes on."""
     bench.begin()
     before = bench.stage.commands()[-1].number
 
@@ -35,10 +32,7 @@ def failover(bench: Bench) -> str:
 
 
 def restart(bench: Bench) -> str:
-    """Stop the server for a second and restart it with its data; check that the worker goes on.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Stop the server for a second and restart it with its data; check that the worker goes on."""
     bench.begin()
     bench.down()
     bench.pause(_DOWN_SECONDS)
@@ -51,10 +45,7 @@ def restart(bench: Bench) -> str:
 
 
 def cut(bench: Bench) -> str:
-    """Reset the worker's connections twice while it waits; check that it connects again and goes on.
-
-    Return a sentence about it, or raise Broken.
-    """
+    """Reset the worker's connections twice while it waits; check that it connects again and goes on."""
     bench.begin()
     for _ in range(2):
         bench.stage.cut()
@@ -65,10 +56,7 @@ def cut(bench: Bench) -> str:
 
 
 def flushed(bench: Bench) -> str:
-    """Remove all data, including the worker's group; check that the worker creates the group again and goes on.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Remove all data, including the worker's group; check that the worker creates the group again and goes on."""
     bench.begin()
     if not bench.goes_on():
         raise NotTried("it did not get so far")
@@ -86,10 +74,7 @@ def _state(bench: Bench) -> str:
 
 
 def scripts(bench: Bench) -> str:
-    """Remove the worker's scripts from the server; check that it loads them again and goes on.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Remove the worker's scripts from the server; check that it loads them again and goes on."""
     if not bench.plan.uses_scripts:
         raise NotTried("it sends no EVALSHA")
     bench.begin()

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from .bench import Bench
+from .catalogue import Promise
 from .results import Broken, CannotRunError, NotTried
 from .workers import Worker
 
 _SECONDS: Final = 30
 _REFUSALS: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerPromise:
-    """One promise of a producer; its fields are those of ``Promise``."""
-
-    name: str
-    story: str
-    experiment: Callable[[Bench], str]
-    durable: bool = False
 
 
 def _adds(bench: Bench) -> list[Any]:
@@ -78,10 +67,7 @@ def stores(bench: Bench) -> str:
 
 
 def reply_lost(bench: Bench) -> str:
-    """Lose the reply to an XADD that ran; check that the producer does not add the message twice.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Lose the reply to an XADD that ran; check that the producer does not add the message twice."""
     with bench.stage.fault(command="XADD", close="after", first=1) as fault:
         worker = _begin(bench)
         bench.until(lambda: fault.count > 0 or worker.status is not None, seconds=_SECONDS, hurry=True)
@@ -123,26 +109,17 @@ def _refused(bench: Bench, error: str, name: str) -> str:
 
 
 def readonly(bench: Bench) -> str:
-    """Answer XADD with READONLY; check that the producer adds the message later or ends with an error.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Answer XADD with READONLY; check that the producer adds the message later or ends with an error."""
     return _refused(bench, "READONLY", "READONLY")
 
 
 def oom(bench: Bench) -> str:
-    """Answer XADD with OOM; check that the producer adds the message later or ends with an error.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Answer XADD with OOM; check that the producer adds the message later or ends with an error."""
     return _refused(bench, "OOM", "OOM")
 
 
 def bounded(bench: Bench) -> str:
-    """Check that the producer bounds its stream, and that it reports an XADD with NOMKSTREAM that found no stream.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that the producer bounds its stream, and that it reports an XADD with NOMKSTREAM that found no stream."""
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
     adds = _adds(bench)
@@ -160,10 +137,10 @@ def bounded(bench: Bench) -> str:
 
 
 _EVERY: Final = (
-    ProducerPromise("stores", "it adds a message", stores),
-    ProducerPromise("reply-lost", "XADD ran, its reply was lost: stored once", reply_lost),
-    ProducerPromise("readonly", "READONLY: added later, or it says so", readonly),
-    ProducerPromise("oom", "OOM: added later, or it says so", oom),
-    ProducerPromise("bounded", "its stream has an end, and NOMKSTREAM is not silent", bounded),
+    Promise("stores", "it adds a message", stores),
+    Promise("reply-lost", "XADD ran, its reply was lost: stored once", reply_lost),
+    Promise("readonly", "READONLY: added later, or it says so", readonly),
+    Promise("oom", "OOM: added later, or it says so", oom),
+    Promise("bounded", "its stream has an end, and NOMKSTREAM is not silent", bounded),
 )
 PRODUCER_PROMISES: Final = {each.name: each for each in _EVERY}

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import hiredis
 
@@ -19,22 +19,10 @@ from .real_stage import RealStage
 from .results import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 from .stage import Stage
 
-if TYPE_CHECKING:
-    from .producers import ProducerPromise
-
 # Promises whose verdicts other experiments use; on a single real server, they all run first.
 _TELLING: Final = ("cut", "scripts", "crash", "crash-elsewhere")
 # Promises whose verdicts others use, and slow ones: they start early, so that no core is idle at the end.
-_EARLY: Final = (
-    "cut",
-    "scripts",
-    "consumers",
-    "crash-elsewhere",
-    "poison-capped",
-    "retention",
-    "fair",
-    "long-job",
-)
+_EARLY: Final = "cut scripts consumers crash-elsewhere poison-capped retention fair long-job".split()
 
 
 class Audit:
@@ -46,9 +34,7 @@ class Audit:
         catalogue: the promises by name; the first finds out what the others need to know.
     """
 
-    def __init__(
-        self, plan: Plan, jobs: int = 2, catalogue: Mapping[str, Promise | ProducerPromise] = PROMISES
-    ) -> None:
+    def __init__(self, plan: Plan, jobs: int = 2, catalogue: Mapping[str, Promise] = PROMISES) -> None:
         self.plan = plan
         self._catalogue = catalogue
         self._first = next(iter(catalogue))
@@ -151,7 +137,7 @@ class Audit:
             evidence = bench.evidence(what) if bench.stage.is_up else ()
         return Result(name, result, what, evidence, time.monotonic() - begin)
 
-    def _stage(self, promise: Promise | ProducerPromise) -> Stage:
+    def _stage(self, promise: Promise) -> Stage:
         if self.plan.real:
             return RealStage(self.plan)
         return Stage(durable=promise.durable, paced=self.plan.spins, database=self.plan.database)

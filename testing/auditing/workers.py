@@ -127,15 +127,22 @@ class ProcessWorker(Worker):
             self._process.terminate()
 
 
-class CoroutineWorker(Worker):
-    """A worker that is a coroutine function in its own event loop; killing it stops the loop."""
+class _InsideWorker(Worker):
+    """A worker that is a function in this process."""
 
     is_inside = True
+    _error: BaseException | None = None  # what ended the function
+
+    def words(self) -> str:
+        """Return the error that ended the function; "" without one."""
+        return "" if self._error is None else repr(self._error)
+
+
+class CoroutineWorker(_InsideWorker):
+    """A worker that is a coroutine function in its own event loop; killing it stops the loop."""
 
     def __init__(self, target: Callable[..., Any], stage: Stage, name: str) -> None:
         super().__init__(name)
-        self._stage = stage
-        self._error: BaseException | None = None
         self._done = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[Any] | None = None
@@ -173,20 +180,14 @@ class CoroutineWorker(Worker):
         assert self._task is not None
         self._loop.call_soon_threadsafe(self._task.cancel)
 
-    def words(self) -> str:
-        """Return the error that ended the coroutine; "" without one."""
-        return "" if self._error is None else repr(self._error)
 
-
-class ThreadWorker(Worker):
+class ThreadWorker(_InsideWorker):
     """A worker that is a function in a thread, which only the function itself can end."""
 
     can_be_killed = False
-    is_inside = True
 
     def __init__(self, target: Callable[..., Any], stage: Stage, name: str) -> None:
         super().__init__(name)
-        self._error: BaseException | None = None
         values = arguments(target, stage.url, name)
 
         def live() -> None:
@@ -208,10 +209,6 @@ class ThreadWorker(Worker):
 
     def terminate(self) -> None:
         """Do nothing: a thread gets no signal."""
-
-    def words(self) -> str:
-        """Return the error that ended the function; "" without one."""
-        return "" if self._error is None else repr(self._error)
 
 
 def arguments(target: Callable[..., Any], url: str, name: str) -> tuple[str, ...]:

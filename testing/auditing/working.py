@@ -189,10 +189,7 @@ def _hint(bench: Bench, worker: Worker) -> str:
 
 
 def backlog(bench: Bench) -> str:
-    """Check that the worker processes more messages than it reads at once if they were in the stream before its start.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that the worker processes more messages than it reads at once if they were in the stream before its start."""
     plan = bench.plan
     count = min(2 * (plan.count or 10) + 5, _MOST_IN_BACKLOG)
     if plan.makes_group:
@@ -210,22 +207,16 @@ def backlog(bench: Bench) -> str:
 
 
 def works_before_ack(bench: Bench) -> str:
-    """Check that the worker acknowledges only after its work: hold the work command, and expect no acknowledgement.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that the worker acknowledges only after its work: hold the work command, and expect no acknowledgement."""
     plan = bench.plan
-    if plan.work is None:
-        if not plan.carrier:
-            raise Broken("it reads with NOACK: a message counts as acknowledged when it is delivered")
-        raise NotTried("its work is not seen on this server; --done KEY says where it is")
     if not plan.carrier:
         raise Broken("it reads with NOACK: a message counts as acknowledged when it is delivered")
+    if plan.work is None:
+        raise NotTried("its work is not seen on this server; --done KEY says where it is")
     if plan.acks_first:
-        worker = bench.begin()
+        bench.begin()
         entry = bench.send()
         bench.until(partial(bench.is_done, entry), hurry=True)
-        del worker
         raise Broken(f"it acknowledges before its work: {plan.carrier} came before {plan.work}")
     if plan.is_atomic:
         return "work and acknowledgement are one transaction or script"
@@ -244,10 +235,7 @@ def works_before_ack(bench: Bench) -> str:
 
 
 def poison(bench: Bench) -> str:
-    """Send bad messages, and check that the good ones behind them are processed.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Send bad messages, and check that the good ones behind them are processed."""
     bench.begin()
     bad = _send_bad(bench)
     for when in ("behind a bad one", "after a bad one was tried again"):
@@ -315,10 +303,7 @@ def _is_bad(bench: Bench, entry: str) -> bool:
 
 
 def poison_capped(bench: Bench) -> str:
-    """Check that a bad message leaves the PEL after a limited number of deliveries (fewer than 25).
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that a bad message leaves the PEL after a limited number of deliveries (fewer than 25)."""
     worker = bench.begin()
     bad = _send_bad(bench)
     most = 1
