@@ -132,11 +132,7 @@ def one_command(
 
     Args:
         name: the action's name in addresses.
-        title: its title on a page.
-        about: a sentence about it.
         words: the command; a word in braces stands for the field, or the part of the address, with that name.
-        fields: the fields of its form.
-        more: further attributes of ``Action``.
     """
     split = words.split()
     scope = tuple(word[1:-1] for word in split if word.startswith("{"))[: -len(fields) or None]

@@ -26,7 +26,6 @@ async def answer(poller: Poller, path: str, typed: Mapping[str, str]) -> dict[st
     """Return the answer to a request as an object for JSON.
 
     Args:
-        poller: reads the server.
         path: the part of the address after ``/api/``.
         typed: the parameters of the address.
 

@@ -59,10 +59,7 @@ class FormError(Exception):
 class Console:
     """The web application of the console: the state that all requests share.
 
-    Args:
-        poller: reads the server; it runs as long as the application.
-        guard: admits or refuses requests.
-        read_only: None: read-only unless the server is a Rillet with debug commands.
+    ``read_only``: None: read-only unless the server is a Rillet with debug commands.
     """
 
     def __init__(self, poller: Poller, guard: Guard, *, read_only: bool | None = None) -> None:

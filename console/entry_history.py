@@ -114,7 +114,6 @@ class Lives:
     """The lives of one stream's entries, as far as a recording shows them.
 
     Args:
-        commands: the commands in the order of the recording.
         database: the index of the stream's database.
         only: the only entry whose events are kept; None for all.
     """

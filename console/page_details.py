@@ -183,10 +183,7 @@ async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, 
     """Read a page of entries, newest first, from the ID ``start`` downwards (inclusive).
 
     Args:
-        link: the server.
-        key: the stream.
         start: an ID, or ``+``.
-        count: maximum number of entries on the page.
         field: only entries that have this field; empty: any.
         contains: only entries with a value (of that field) that contains these bytes.
     """

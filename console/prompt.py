@@ -258,8 +258,6 @@ class Prompt:
         Raises GoneError: the server cannot be reached.
 
         Args:
-            session: the name of the page's prompt.
-            line: the typed line.
             read_only: refuse commands that may change data.
             sure: the nonce of a question; then its line is sent instead.
         """

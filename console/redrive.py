@@ -119,8 +119,6 @@ async def send_back(
     """Send back the dead letters that the stream has when this starts, in ID order.
 
     Args:
-        link: the server.
-        wanted: which ones.
         progress: updated; ``stopped`` ends this after the current slice.
         sent: updated, so that it is right even if an error ends this.
         dry_run: only count.

@@ -56,10 +56,7 @@ def serve(
     Raises ValueError: an option is wrong.
 
     Args:
-        url: the address of the server.
-        options: the parsed options of the web server (``command.parser``).
         read_only: as for ``Console``.
-        say: prints a line.
         record: keep a recording on the server all the time.
     """
     token = token_of(options)

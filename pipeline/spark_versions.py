@@ -173,12 +173,7 @@ class UnaskedReader(DataSourceStreamReader):
 
 
 class RowWriter(DataSourceStreamWriter):
-    """A streaming writer for Spark before 4.1: converts the rows that it gets to Arrow batches.
-
-    Args:
-        writer: takes the batches.
-        schema: of the rows.
-    """
+    """A streaming writer for Spark before 4.1: converts the rows that it gets to Arrow batches."""
 
     def __init__(self, writer: Any, schema: StructType) -> None:
         self._writer = writer

@@ -246,9 +246,7 @@ class Server:
     ) -> int:
         """Serve in a new event loop until the server is stopped; return the exit status. Blocks the calling thread.
 
-        Args:
-            on_ready: called once clients can be served; not if the start fails.
-            loop_factory: creates the event loop.
+        ``on_ready``: called once clients can be served; not if the start fails.
         """
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(self.serve(on_ready))

@@ -141,9 +141,7 @@ def check_shell() -> Iterator[Finding]:
 def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Finding]:
     """Check that the server is reachable and new enough, and that its clock agrees with ours.
 
-    Args:
-        endpoint: the address of the server.
-        is_asked: the user gave the address. Otherwise a missing server is only a warning.
+    ``is_asked``: the user gave the address. Otherwise a missing server is only a warning.
     """
     try:
         with connect(endpoint, at_start=True) as connection:

@@ -45,10 +45,6 @@ class Acknowledger(StreamingQueryListener):
     """Listens to one query and acknowledges over its own connection. Acknowledging an entry twice has no effect.
 
     Raises OptionError: one is missing or malformed.
-
-    Args:
-        query: a query that reads in group mode.
-        options: the options of its source.
     """
 
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:

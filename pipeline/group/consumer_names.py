@@ -28,8 +28,6 @@ def refuse_a_shared_name(server: Connection, options: GroupOptions, consumer: st
 
     Args:
         server: our driver's connection, which gets its client name here.
-        options: the group and the streams.
-        consumer: the consumer name.
         query: our query's part of the name, from the checkpoint.
     """
     prefix = f"rillet:group:{quote(options.group, safe='')}:{quote(consumer, safe='')}:"

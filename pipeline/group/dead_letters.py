@@ -72,12 +72,7 @@ def move_poison(
     """Claim entries that have used up their deliveries, and move them to the dead-letter stream.
 
     Return the number of moved entries, and the ids of entries that the stream no longer had.
-
-    Args:
-        member: the consumer that claims them.
-        options: name the dead-letter stream.
-        poison: the entries.
-        least_idle_ms: leave out entries that were delivered more recently.
+    ``least_idle_ms``: leave out entries that were delivered more recently.
     """
     taken = member.take(stream, poison, least_idle_ms, deliver=False)
     reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
@@ -96,8 +91,6 @@ def move_to_dead_letters(
     Return how many were moved, and the ids of entries that the stream no longer had (only acknowledged).
 
     Args:
-        member: the consumer that owns the pending entries.
-        target: the dead-letter stream.
         poison: the entries, claimed by ``Member.take``.
         reason: a text for the reader of the dead letter.
 

@@ -31,12 +31,7 @@ def judge(
     Return the new positions of streams that have changed (None for deleted ones), and the streams with another
     history or none: do not acknowledge there what was delivered before.
     Raises DataLossError: a stream has another history, or was deleted with undelivered entries, and ``fail`` is set.
-
-    Args:
-        member: the consumer whose group it is.
-        positions: by stream.
-        fail: option failOnDataLoss.
-        page: entries per reply when entries must be counted.
+    ``page``: entries per reply when entries must be counted.
     """
     connection = member.connection
     states = fetch_states(connection, positions)

@@ -102,9 +102,7 @@ def divide(
     batch.
 
     Args:
-        member: the consumer that repeats the batch.
         most: ``maxDeliveries``; None: only count deliveries.
-        batch: the batch.
         without: the entries that it leaves out already.
     """
     pending = _pending(member, batch, without)

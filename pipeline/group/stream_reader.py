@@ -86,10 +86,6 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     """``spark.readStream.format("redis-streams").option("mode", "group")``.
 
     Raises OptionError: an option is missing or malformed.
-
-    Args:
-        schema: of the rows.
-        options: as `GroupOptions` has them.
     """
 
     def __init__(self, schema: StructType, options: Options | Mapping[str, str]) -> None:

@@ -144,11 +144,7 @@ def read_letters(connection: Connection, stream: str, wanted: list[int] | None =
 def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
     """Move letters back to their streams, each exactly once; return how many were moved.
 
-    Args:
-        connection: to the server.
-        stream: the dead-letter stream.
-        letters: the letters.
-        to: a stream for all of them; None: each goes to the stream it came from.
+    ``to``: a stream for all of them; None: each goes to the stream it came from.
 
     If two callers requeue the same letters at once, each letter moves once: the dead-letter stream is watched.
     Raises RedisError: the server refuses, or is unreachable; the remaining letters may be requeued again.
@@ -184,10 +180,8 @@ def move(
     pending.
 
     Args:
-        connection: to the server that has both streams.
         letters: the dead-letter stream.
         group: the group in which they are pending, with any consumer.
-        wanted: their ids.
         reason: a text for the reader of the letter.
     """
     by_owner: dict[str, list[Idle]] = {}

@@ -22,9 +22,6 @@ def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 
 
     Args:
         source: the folder of an ingest job (with the default columns), or an append-only folder, manifest or file.
-        stream: its name.
-        first: the smallest id.
-        last: the greatest id.
         db: the database, for append-only files.
 
     Raises:

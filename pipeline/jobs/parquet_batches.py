@@ -61,9 +61,6 @@ def start(
     Raises JobError: there is data without a checkpoint: its rows would be written a second time.
 
     Args:
-        frame: from ``readStream``.
-        folder: keeps the checkpoint.
-        write: writes a batch.
         follow: how often to look for new rows (``"10 seconds"``); None: write the existing rows, then end.
         report: called with the number of each finished batch.
         name: the query's name, for its listeners.

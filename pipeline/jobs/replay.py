@@ -121,13 +121,8 @@ def send(
 
     Return the number of added entries, and of entries that the target already had.
     Raises RedisError: the server refuses an entry, or is unreachable; the replay may be started again.
-
-    Args:
-        connection: to the target's server.
-        target: the stream.
-        marker: the key that keeps the last id sent; each transaction sets it, and adds entries with new ids. None:
-            entries keep their ids, and the target has the ones up to its last id.
-        portions: entries in order.
+    ``marker``: the key that keeps the last id sent; each transaction sets it, and adds entries with new ids. None:
+    entries keep their ids, and the target has the ones up to its last id.
     """
     sent = old = 0
     top = _last_id(connection, target) if marker is None else ids.parse(connection.call("GET", marker) or "0")

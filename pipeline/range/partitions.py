@@ -73,10 +73,7 @@ def range_partitions(
 
     Args:
         start: the first position of the batch; streams that are not in it have no rows in this batch.
-        end: the last position.
         states: the current states, at least of the streams in `names_to_cut`.
-        options: the wanted number of partitions.
-        connection: maps streams to shards.
         steps: counted steps of some streams, in the form of ``join_steps``.
         worth: the number of rows that an entry counts for, where it is more than one.
     """
@@ -124,10 +121,7 @@ def pack(parts: Sequence[tuple[StreamRange, int]], options: SourceOptions) -> li
     """Distribute ranges over tasks, in order: long ranges get their own task, short ranges share one.
 
     Short ranges stay apart if more tasks are wanted.
-
-    Args:
-        parts: each range with its work in rows.
-        options: the wanted number of partitions.
+    ``parts``: each range with its work in rows.
     """
     total = sum(weight for _, weight in parts)
     most = min(_ROWS_WORTH_A_TASK, options.max_rows_per_partition, max(total // options.min_partitions, 1))

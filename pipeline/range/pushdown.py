@@ -57,10 +57,7 @@ def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narro
     """Apply the filters of a query.
 
     Return the ids and streams that it can still want, and the filters left for Spark.
-
-    Args:
-        filters: the filters; a row must pass all of them.
-        columns: the names of the rows' columns, mapped to the default names.
+    ``columns``: the names of the rows' columns, mapped to the default names.
     """
     narrowed, left = Narrowed(), []
     for each in filters:

@@ -26,7 +26,6 @@ def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None)
     Args:
         after: exclusive lower bound.
         upto: inclusive upper bound.
-        parts: at least 1.
         first: the smallest existing id; no piece is spent on the time before it.
     """
     if upto <= after:
@@ -44,7 +43,6 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
     Args:
         after: exclusive lower bound of the first step.
         steps: the last id (inclusive) and the number of rows of each step, in order.
-        parts: at least 1.
     """
     total = sum(rows for _, rows in steps)
     pieces: list[IdRange] = []

@@ -41,11 +41,7 @@ def written_by_shard(connection: Connection) -> dict[str, Written]:
 def reading(endpoint: Endpoint, shard: str, written: Written | None, key: bytes) -> Iterator[Connection]:
     """Yield a task's connection to the server that it reads from.
 
-    Args:
-        endpoint: the servers.
-        shard: the shard that the task was planned for.
-        written: the position that a replica must have reached; None: read from the master.
-        key: one of the streams to read.
+    ``written``: the position that a replica must have reached; None: read from the master.
     """
     with connect(endpoint, near=shard, replica=written is not None and _has(endpoint, written, key)) as found:
         yield found

@@ -21,7 +21,6 @@ def connect(
     """Return a connection to an endpoint, which opens at its first use.
 
     Args:
-        endpoint: the servers.
         near: the shard that a task was planned for, as ``Connection.shard_of`` returned it.
         replica: read from a replica, if there is one.
         at_start: refuse a cluster node or a sentinel if the endpoint names a single server; used when a query or a

@@ -248,9 +248,7 @@ def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
     """Return the deliveries of some entries, in any stream and group; of many deliveries only the first and the last ones.
 
-    Args:
-        spark: with the view ``held``.
-        entry_ids: in canonical form: they become part of the query.
+    ``entry_ids``: in canonical form: they become part of the query.
     """
     listed = ", ".join(f"'{entry_id}'" for entry_id in sorted(entry_ids)) or "''"
     return spark.sql(f"""

@@ -121,8 +121,6 @@ class Publisher:
     """Publishes the batches of one query, in the driver.
 
     Args:
-        connection: a connection to the server.
-        query: the query that the batches belong to.
         lasting: a driver may come back; if False, nothing is kept for longer than staged rows.
         rising: batch numbers may have gaps, as those of a program that numbers its own writes.
 
@@ -150,12 +148,7 @@ class Publisher:
         self.marker = marker_of(options, query)
 
     def publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool:
-        """Publish a batch unless it was published before; return False if it was.
-
-        Args:
-            batch: its number; it rises from batch to batch.
-            parts: its rows in order.
-        """
+        """Publish a batch unless it was published before; return False if it was. Batch numbers rise."""
         result: bool | None = None
         while result is None:
             try:

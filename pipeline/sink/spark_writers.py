@@ -68,10 +68,7 @@ def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.Re
 class _Writer(QuickAck):
     """What both writers do in the driver.
 
-    Args:
-        schema: of the rows.
-        options: as `SinkOptions` has them.
-        overwrite: replace the entries of the stream; of a streaming query with each batch (output mode ``complete``).
+    ``overwrite``: replace the entries of the stream; of a streaming query with each batch (output mode ``complete``).
     """
 
     def __init__(

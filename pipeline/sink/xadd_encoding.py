@@ -47,9 +47,7 @@ class Chunk:
 class RowEncoder:
     """Makes chunks of at most ``chunk_rows`` commands from Arrow batches.
 
-    Args:
-        options: how rows become entries.
-        producer: with IDMP, the prefix of the producer ids; a repeated task gives equal rows equal ids.
+    ``producer``: with IDMP, the prefix of the producer ids; a repeated task gives equal rows equal ids.
     """
 
     def __init__(self, options: SinkOptions, producer: str = "") -> None:
@@ -63,10 +61,7 @@ class RowEncoder:
         """Encode all batches of rows as chunks of XADD commands.
 
         Raises RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
-
-        Args:
-            batches: rows, by column.
-            chunk_rows: the most rows of a chunk; 0: one chunk per batch.
+        ``chunk_rows``: the most rows of a chunk; 0: one chunk per batch.
         """
         for batch in batches:
             size = chunk_rows or max(batch.num_rows, 1)

@@ -119,7 +119,6 @@ class Columns:
     """Turns entries of one schema into batches; made once per task, as Arrow types do not belong in a pickle.
 
     Args:
-        schema: Spark's schema of the rows.
         options: see there.
         extra: names and types of columns that the caller hands to ``batch``.
         zone: of the session, for times that name none.

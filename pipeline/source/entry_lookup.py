@@ -15,11 +15,7 @@ Answers = dict[tuple[str, int], bool]
 class EntryLookup:
     """Asks the server about the entries of one stream, up to the last id of a state.
 
-    Args:
-        name: the stream.
-        now: the state.
-        answers: from `loss_detection.check_entries`; other entries are looked up when needed.
-        page: entries per reply.
+    ``answers``: from `loss_detection.check_entries`; other entries are looked up when needed.
     """
 
     def __init__(

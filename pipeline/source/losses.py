@@ -23,11 +23,7 @@ def report_loss(what: str, *, fail: bool, otherwise: str = "goes on without them
     """Stop the query, or log the loss and continue.
 
     Raises DataLossError: ``fail`` is set.
-
-    Args:
-        what: what happened.
-        fail: option failOnDataLoss.
-        otherwise: what the query does if it continues.
+    ``otherwise``: what the query does if it continues.
     """
     if fail:
         raise DataLossError(f"{what}; option failOnDataLoss=false {otherwise}")

@@ -15,7 +15,6 @@ class RowBatches:
     """Collects entries until they fill a batch of rows.
 
     Args:
-        columns: of the rows.
         rows: a batch with this many rows is full.
         extra: names of columns whose values the caller supplies.
     """
@@ -36,8 +35,6 @@ class RowBatches:
         """Add entries of a stream; yield the batches that are now full.
 
         Args:
-            stream: its name.
-            entries: in the form of XRANGE.
             size: their bytes.
             extra: values for the extra columns; each holds for all of these entries.
         """

@@ -35,10 +35,7 @@ class EntryTooLargeError(LabelledError, ValueError):
 class Pace:
     """Chooses how many entries to ask for in the next reply (``count``), from the bytes of the previous one.
 
-    Args:
-        connection: the one that receives the replies.
-        most: the most entries in one reply.
-        most_bytes: the most bytes in one reply, once the size of entries is known.
+    ``most_bytes``: the most bytes in one reply, once the size of entries is known.
     """
 
     def __init__(self, connection: Connection, most: int, most_bytes: int | None = None) -> None:
@@ -89,10 +86,7 @@ def rows_worth(
     """Return how many rows an entry of each stream counts for, so that maxRowsPerPartition enforces maxBytesPerPartition.
 
     It is the mean size of sampled entries, in units of maxBytesPerPartition / maxRowsPerPartition bytes; at least 1.
-
-    Args:
-        places: ids by stream, in order; the entries at some of these ids, or the next ones, are sampled.
-        options: with maxBytesPerPartition.
+    ``places``: ids by stream, in order; the entries at some of these ids, or the next ones, are sampled.
     """
     assert options.max_bytes_per_partition is not None
     asked = [(name, at) for name, each in places.items() for at in each[:: max(-(-len(each) // _SAMPLES), 1)]]

@@ -14,9 +14,7 @@ from . import specs
 def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> bytes:
     """Return the line for one command: ``+<time> [<db> <address>] "word" "word" …``.
 
-    Args:
-        unix_seconds: the wall time with microseconds.
-        client: the client that ran it, with its currently selected database.
+    ``unix_seconds``: the wall time with microseconds.
     """
     address = b"unix:" + client.address.removesuffix(b":0") if client.unix_socket else client.address
     words = b" ".join([quote(word) for word in redacted(argv)])

@@ -126,9 +126,7 @@ def rewrite(config: Config, path: str) -> None:
 class _Loader:
     """One load, which remembers the directives named so far.
 
-    Args:
-        config: receives the directives.
-        first_flag: the first line of the text that comes from flags of the command line.
+    ``first_flag``: the first line of the text that comes from flags of the command line.
     """
 
     def __init__(self, config: Config, first_flag: int) -> None:

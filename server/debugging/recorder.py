@@ -237,7 +237,6 @@ class Recorder(Recordings):
         """Add a write command of a script to the record of the command that runs the script.
 
         Args:
-            caller: the client that runs the script.
             script: the words of its EVAL or FCALL, which locate it in a transaction.
             database: the database that the script has selected.
             argv: the words of the write command.

@@ -33,9 +33,7 @@ class Faulty:
 class Cut(Faulty):
     """Loses everything after a number of bytes.
 
-    Args:
-        connection: its transport is replaced.
-        passing: the number of bytes that still pass.
+    ``passing``: the number of bytes that still pass.
     """
 
     def __init__(self, connection: HasTransport, passing: int) -> None:
@@ -53,7 +51,6 @@ class Slow(Faulty):
     """Sends a few bytes at a time; once all are sent, the connection gets its own transport back.
 
     Args:
-        connection: its transport is replaced.
         size: bytes to send at a time.
         milliseconds: the wait before each piece.
     """

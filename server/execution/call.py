@@ -85,7 +85,6 @@ class Calls:
         Args:
             entry: the command at ``batch[at]``.
             batch: the words of commands; the handler runs successive ones with the same name and key.
-            at: the index of the first.
         """
         handler, server = entry.batch_handler, self._server
         if handler is None or len(batch) <= at + 1 or server.has_observers:
@@ -226,9 +225,7 @@ class Calls:
     def end_command(self, client: Client, argv: list[bytes], reply: bytes | None, out: list[bytes]) -> None:
         """End the unit of a client's command: propagate, serve blocked clients, append the reply and any pushes to ``out``.
 
-        Args:
-            reply: its encoded reply, or None.
-            out: the replies that the client has not been sent yet.
+        ``out``: the replies that the client has not been sent yet.
         """
         server = self._server
         self.propagate(client)

@@ -173,7 +173,6 @@ class Dispatcher:
         """Run commands of one client until all have run, the client must wait, or its slice of time is used up.
 
         Args:
-            client: the client that sent them.
             batch: the words of the commands; only long ones (``LONG_COMMAND``) check the time, so keep the batch short.
             out: receives the encoded replies, in order.
             begun: when the client's slice began, in nanoseconds of ``perf_counter_ns``.

@@ -70,9 +70,6 @@ def run_plain(
     Return the index of the first command that did not run.
 
     Args:
-        client: the client that sent them; it is plain.
-        batch: the words of the commands.
-        at: the index of the first command to run.
         out: receives the encoded replies, in order.
         begun: when the client's slice of time began, in nanoseconds of ``perf_counter_ns``.
     """

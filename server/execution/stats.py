@@ -30,7 +30,6 @@ class Stats:
 
     Args:
         found: the command entries used so far, by name.
-        clients: the connected clients, by ID.
         controls: the control connections, which no list shows.
     """
 

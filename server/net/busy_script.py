@@ -52,7 +52,6 @@ class DirectTransport:
     """Replaces the transport of a connection while the loop is blocked, and writes immediately.
 
     Args:
-        fd: the descriptor of the socket.
         real: the transport that it replaces; None for a client accepted during the script.
         sock: the socket of such a client.
     """

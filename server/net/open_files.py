@@ -71,10 +71,7 @@ class Exhaustion:
         """Log an error of accept that means that no file descriptor is free, at most once a minute.
 
         Return False if the error has another cause.
-
-        Args:
-            error: the error, or None.
-            now: the event loop's time in seconds.
+        ``now``: the event loop's time in seconds.
         """
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
             return False

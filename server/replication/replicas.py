@@ -269,7 +269,6 @@ class Replicas:
         """REPLCONF ACK: record the offsets of a replica, and wake whatever waits for them; ignore other clients.
 
         Args:
-            client: the sender.
             offset: up to which it has applied the stream.
             on_disk: up to which its append-only file is synced; None if it does not say.
         """

@@ -105,10 +105,6 @@ def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> 
     """Create the temporary views of a ledger.
 
     This reads the ledger, to find keys that were copied, moved or renamed.
-
-    Args:
-        ledger: rows with the columns of ``schema``.
-        prefix: the prefix of the views' names.
     """
     from .arrow import replayed
 
@@ -136,10 +132,8 @@ def pending_at(
     Without ``position`` and ``at_ms`` the moment is the end of the ledger.
 
     Args:
-        spark: the session, with the views of this prefix.
         position: just after the row with this (file_seq, ordinal).
         at_ms: just after the last row whose clock is not later.
-        prefix: as in ``register``.
     """
     from pyspark.sql import functions as f
 
