@@ -71,11 +71,7 @@ def replace_file(target: Path, content: bytes, mode: int) -> None:
     """Replace the content of a file atomically: a reader, even after a crash, finds the old or the new content, whole.
 
     Raises OSError: the file is unchanged.
-
-    Args:
-        target: the file; its folder must exist.
-        content: the new content.
-        mode: the permissions of the file.
+    ``target``: the file; its folder must exist.
     """
     import tempfile  # it imports a dozen modules, and few servers replace a file
 

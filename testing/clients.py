@@ -68,8 +68,6 @@ def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *,
 
     Args:
         like: a client class of redis-py, or a function with the same parameters.
-        url: the server's URL.
-        options: options that the application sets.
         is_async: whether it must be a ``redis.asyncio`` client.
 
     Raises TypeError: ``like`` is a class of the other kind, or cannot be called.

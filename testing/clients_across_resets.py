@@ -165,11 +165,7 @@ def joined(command: Any) -> bytes:
 
 
 class KeptClient:
-    """A redis-py client that serves one test after another, as long as no test changes it.
-
-    Args:
-        client: a new client.
-    """
+    """A redis-py client that serves one test after another, as long as no test changes it."""
 
     def __init__(self, client: redis.Redis) -> None:
         self.client = client

@@ -36,8 +36,6 @@ class Control:
     password nor CLIENT PAUSE shuts it out. Any thread may use it.
 
     Args:
-        host: the server's address.
-        port: the server's port.
         password: the password to log in with; None: do not log in.
         username: the user that the password belongs to; None: ``default``.
         hidden: send ``DEBUG CONTROL``; otherwise the server treats the connection as any client.

@@ -21,9 +21,7 @@ _GREETINGS: Final = ("CLIENT SETINFO", "CLIENT MAINT_NOTIFICATIONS", "HELLO")
 def describe(server: Server, logged: int) -> str:
     """Describe a server's faults, commands, streams and log; name the parts that it can no longer provide.
 
-    Args:
-        server: the test's server, running or not.
-        logged: the number of lines in its log when the test began.
+    ``logged``: the number of lines in its log when the test began.
     """
     lines = [f"server {server.url}"]
     for part in (_faults, _commands, _streams):

@@ -31,10 +31,7 @@ _TOGETHER: Final = 100  # commands that are sent before their replies are read
 def seed_file(seed: Seed, load: Callable[[str, str], bytes]) -> bytes | None:
     """Return a seed as an RDB file if it is a dump file or an append-only folder; None if it consists of commands.
 
-    Args:
-        seed: the seed that the user gave.
-        load: lets a server load a folder's append-only file, by name; returns the data as an RDB file.
-
+    ``load``: lets a server load a folder's append-only file, by name; returns the data as an RDB file.
     Raises StartError: the seed cannot be read, or its folder does not hold exactly one append-only file.
     """
     if isinstance(seed, Mapping):

@@ -27,10 +27,7 @@ def smallest(
     """Return a smallest part of the disturbances with which the test still fails: without any one of them it passes.
 
     Leave out all, then halves, then quarters, and finally single ones until none can be left out.
-
-    Args:
-        whole: the disturbances of the failed run.
-        fails: runs the test with some of them; returns True if it fails.
+    ``fails``: runs the test with some of them; returns True if it fails.
     """
     known: dict[frozenset[Disturbance], bool] = {}
     kept = list(whole)

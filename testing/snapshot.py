@@ -52,11 +52,7 @@ class Snapshot:
 
 
 class SnapshotStore:
-    """The snapshots that a server holds between its start and its end.
-
-    Args:
-        command: runs one command on the server.
-    """
+    """The snapshots that a server holds between its start and its end."""
 
     def __init__(self, command: Callable[..., Any]) -> None:
         # The names of unreferenced snapshots, which the next ``take`` or ``restore`` drops.

@@ -95,10 +95,7 @@ def _word(word: str) -> str:
 def told(story: Sequence[Event], error: BaseException, *, whole: bool = False) -> list[str]:
     """Return a story as lines, reduced to the entries and keys that an error is about; show repeated polls once.
 
-    Args:
-        story: the events in chronological order.
-        error: the test's error.
-        whole: leave nothing out.
+    ``whole``: leave nothing out.
     """
     if whole:
         return [escaped(str(event)) for event in story]

@@ -94,10 +94,7 @@ _Named = TypeVar("_Named", Group, Consumer)
 def stream_of(name: str, reply: list[Any] | dict[bytes, Any], now: int) -> Stream:
     """Parse the reply of ``XINFO STREAM name FULL COUNT 0``.
 
-    Args:
-        name: the key.
-        reply: the reply from hiredis, in RESP2 or RESP3.
-        now: the server's time in milliseconds.
+    ``now``: the server's time in milliseconds.
     """
     info = pairs(reply)
     entries = [

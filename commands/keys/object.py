@@ -45,11 +45,7 @@ def encoding(db: Database, key: bytes, value: Value, compat: Compat) -> bytes:
 def keep_encoding(db: Database, key: bytes, target: Database, name: bytes, compat: Compat) -> None:
     """After RENAME, MOVE or COPY, let a string keep its encoding, which may depend on its key.
 
-    Args:
-        db: the database of the old key.
-        key: the old key.
-        target: the database of the new key.
-        name: the new key, where the string is stored now.
+    ``name``: the new key, where the string is stored now.
     """
     value = target.peek(name)
     if type(value) is bytes:

@@ -26,7 +26,6 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
 
     Args:
         value: the list at the key; None: create one.
-        elements: the elements, added one after the other.
         left: add at the start.
     """
     db = client.db

@@ -32,8 +32,6 @@ def repeated(
 
     Args:
         client: closed if a refused reply exceeds its output limit, as Redis does for any reply.
-        number: how many to choose; at least 1.
-        size: the number of elements; at least 1.
         pick: returns a random element, encoded.
         everything: returns all elements, encoded.
     """

@@ -45,7 +45,6 @@ def wait(
     """Block a client until one of the keys holds a value of class ``wants``, then re-run ``args``.
 
     Args:
-        keys: the keys.
         timeout: milliseconds, 0 for no limit.
         wants: Stream, List …
 

@@ -63,7 +63,6 @@ class _Request:
     """The arguments from numkeys on, and the inputs.
 
     Args:
-        position: the index of numkeys.
         weighs: whether WEIGHTS and AGGREGATE are allowed.
         counts: whether only LIMIT is allowed.
     """

@@ -42,12 +42,7 @@ def parse_range(by: By, low: bytes, high: bytes, compat: Compat, *, reverse: boo
     """Parse the lower and the upper bound of a ZRANGE.
 
     Raises ReplyError: a bound is invalid.
-
-    Args:
-        by: what the bounds are.
-        low: the lower bound.
-        high: the upper bound.
-        reverse: the range is walked from its upper end, and ranks count from there.
+    ``reverse``: the range is walked from its upper end, and ranks count from there.
     """
     if by is By.RANK:
         return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)

@@ -99,11 +99,7 @@ def propagate_read(
     """Propagate the first delivery of entries by XREADGROUP, each as an XCLAIM.
 
     Args:
-        key: the stream.
-        name: the group's name.
         group: the group, after the read.
-        consumer: the consumer's name.
-        texts: the IDs of the entries.
         before: the group's last ID before the read.
     """
     head = _head(key, name, consumer)

@@ -37,10 +37,6 @@ def answer_duplicate(
     For IDMPAUTO, compute the idempotent ID (iid) and store it in ``options``. A duplicate is propagated as sent, so that
     a replay counts it as a duplicate. Therefore a replayed ``*`` is a duplicate even if its iid is no longer known, and a
     replayed explicit ID is none even if its iid is still known.
-
-    Args:
-        options: its parsed options.
-        words: its fields and values.
     """
     if not options.iid:
         options.iid = fingerprint(words)

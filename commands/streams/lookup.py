@@ -20,8 +20,6 @@ def find_group(
     """Return a stream and its group, without unfinished ``work``.
 
     Args:
-        key: the stream.
-        name: the group.
         where: text to append to the error message.
         writing: the command may change the stream, so this counts as a lookup for writing.
 

@@ -179,7 +179,6 @@ def downgraded_deletion(
     """Return commands for replicas that do not know XDELEX and XACKDEL: an XACK for each group, then an XDEL.
 
     Args:
-        name: the stream.
         held: names of the groups that lose references, each with the IDs.
         deleted: IDs of the deleted entries.
     """

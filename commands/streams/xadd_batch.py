@@ -38,7 +38,6 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
     Args:
         client: a plain client, or the loader.
         batch: commands with a valid arity.
-        at: the index of the first command.
     """
     verb, name, new_id = batch[at][:3]
     if not _is_run(batch, at):

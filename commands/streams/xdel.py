@@ -68,7 +68,6 @@ def _finish(
     """Notify, count and propagate a removal.
 
     Args:
-        deleted: IDs of the deleted entries.
         changed: the number of changes to count: entries or acknowledgements.
         held: the removed references by group; None if no replica needs them.
         forgot: references were removed, with or without an entry.

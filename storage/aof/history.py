@@ -62,7 +62,6 @@ def outdated(
 
     Args:
         directory: the folder of the files; missing files count as removed.
-        history: the history files of the manifest.
         seconds: remove a generation whose newest record is older than this; 0: remove all.
         limit: maximum bytes of all history; 0: no limit.
         now_ms: Unix milliseconds.

@@ -147,7 +147,6 @@ class _Reader:
 
         Args:
             file: positioned at the command.
-            size: the size of the file in bytes.
             longest: bytes to keep of each word, plus one that shows the cut.
         """
         line = file.readline(LINE_LIMIT)

@@ -108,8 +108,6 @@ class AppendOnlyFile:
 
         Args:
             root: the folder that contains the AOF folder.
-            appenddirname: the directive: the name of the AOF folder.
-            appendfilename: the directive: the base name of its files.
             timestamps: whether to write annotations; "ms" writes milliseconds, too (see ``annotate``).
             files: the calls that access the disk.
             log: receives lines for the server's log.

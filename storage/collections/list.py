@@ -64,7 +64,6 @@ class List(Collection):
         The list must not change during the iteration.
 
         Args:
-            element: the searched element.
             backwards: start at the end; the indices are descending.
             within: examine at most this many elements; 0 examines all.
         """

@@ -76,7 +76,6 @@ def claim(
     an entry.
 
     Args:
-        consumer: the new owner.
         entries: they may repeat; an entry with the consumer ``GONE`` stands for an ID that is not pending.
         terms: the conditions, and the new delivery time and count.
         most: stop after this many claimed or deleted entries, or ``_SCAN_FACTOR`` times as many examined ones.
@@ -216,7 +215,6 @@ def claim_oldest(
     Entries that are no longer in the stream are skipped and stay pending.
 
     Args:
-        consumer: the new owner.
         min_idle: minimum milliseconds since the last delivery.
         count: maximum number of entries, None for all.
         now: the delivery time, milliseconds since the epoch.

@@ -85,10 +85,7 @@ class Group(Freeable):
     def advance(self, stream: Stream, pieces: list[ChunkRun], number: int, last: int) -> None:
         """Record a first delivery of entries: advance ``last_id`` and count them as read.
 
-        Args:
-            pieces: all entries of the stream after ``last_id``, up to and including ``last``.
-            number: their number.
-            last: the ID of the last one.
+        ``pieces``: all entries of the stream after ``last_id``, up to and including ``last``.
         """
         read = self.entries_read
         if (

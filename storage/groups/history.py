@@ -64,7 +64,6 @@ def read_again(
     Return the encoded entries.
 
     Args:
-        consumer: the owner.
         after: an ID; only entries with greater IDs are delivered.
         count: maximum number of entries, None for all.
         now: the delivery time, milliseconds since the epoch.

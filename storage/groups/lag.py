@@ -43,9 +43,7 @@ def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
 def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
     """Return how many entries a group has not read yet; None if that cannot be known.
 
-    Args:
-        last_id: the group's last delivered ID.
-        entries_read: the group's counter; None if unknown.
+    ``entries_read``: the group's counter; None if unknown.
     """
     if not stream.entries_added or not stream.length:
         return 0
@@ -65,8 +63,6 @@ def entries_read_after(
     Args:
         last_id: the group's ``last_id`` before.
         read: its ``entries_read`` before.
-        pieces: the entries.
-        number: their number.
     """
     if read is not None and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
         return min(read + number, MAX_COUNT)

@@ -87,9 +87,7 @@ class Work:
 class Analysis:
     """An analysis of the commands that were recorded up to now, for one stream and one group.
 
-    Args:
-        commands: the commands of a recording.
-        database: the index of the stream's database.
+    ``database``: the index of the stream's database.
     """
 
     def __init__(

@@ -372,7 +372,6 @@ class Bench:
         """Add messages at once, and return their entry IDs.
 
         Args:
-            count: the number of messages.
             fields: the fields of each message; None: the next good messages.
             at: the ID of the first is ``<at>-0`` and each further one has a millisecond more; None: automatic IDs.
             together: use one transaction, so that a waiting worker can read all of them at once.

@@ -117,7 +117,6 @@ class _LongJob:
 
     Args:
         first: one worker; either of the two gets the message.
-        second: the other worker.
         only_one: hold only one command; other messages can be processed, and a client that resends is answered.
         watched: seconds for which an earlier job was watched.
     """

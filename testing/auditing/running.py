@@ -29,7 +29,6 @@ class Audit:
     """The audit of one worker: the promises that were tried with it, and their results.
 
     Args:
-        plan: what is known about the worker.
         jobs: the number of experiments that run at a time, not counting those that wait for something that may never come.
         catalogue: the promises by name; the first finds out what the others need to know.
     """

@@ -197,9 +197,7 @@ class Link(Relay):
     def _take(self, raw: bytes, argv: list[bytes], before: Decision | None) -> None:
         """Let a request pass, unless a fault hits it.
 
-        Args:
-            raw: its bytes.
-            before: the earlier decision of a request that was delayed.
+        ``before``: the earlier decision of a request that was delayed.
         """
         if not self._matches:
             self._unsent.append(raw)

@@ -93,7 +93,6 @@ class Listener:
     """A proxy in a running event loop.
 
     Args:
-        upstream: the server.
         answers_debug: whether the proxy answers ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` itself.
         keeps_ids: clients keep the proxy's ascending IDs, even when the server tells them its own.
     """
@@ -217,9 +216,7 @@ class Listener:
     def push(self, words: Iterable[bytes], client: bytes | None) -> int:
         """Send a push to RESP3 clients, and return their number.
 
-        Args:
-            words: the elements of the push.
-            client: a glob for the client's name, user, library or ID; None: all RESP3 clients.
+        ``client``: a glob for the client's name, user, library or ID; None: all RESP3 clients.
         """
         found = [
             link

@@ -140,8 +140,6 @@ class Scripting:
         Raises ReplyError: a check refuses the script, or it ended with an error.
 
         Args:
-            client: the caller.
-            args: the words of the command.
             keys: how many words after the third are keys.
             read_only: the name of the command ends in _RO.
         """

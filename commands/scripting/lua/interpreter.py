@@ -298,7 +298,6 @@ class Interpreter:
         Raises FailedScriptError: it ended with an error.
 
         Args:
-            function: the compiled script.
             resp: the protocol of the caller.
             keys: how many of the words are KEYS; the others are ARGV.
         """

@@ -45,7 +45,6 @@ class Functions:
     Args:
         sources: the source code, by name.
         new_interpreter: creates the Lua state of functions.
-        log: receives a line for a library that cannot be used.
     """
 
     def __init__(
@@ -119,10 +118,7 @@ class Functions:
         """Compile the source of a function library, which ``add`` may keep.
 
         Raises ReplyError: it is no library, its name is taken, or its code fails.
-
-        Args:
-            code: the source with its first line ``#!lua name=…``.
-            replace: the name may be that of an existing library.
+        ``replace``: the name may be that of an existing library.
         """
         if self._seen != self.sources.version:
             self._follow()  # this creates another Lua state, and the library must live in it

@@ -65,11 +65,7 @@ class Scripts:
         """Return a script from the cache; compile and add it if it is not there.
 
         Raises ReplyError: it does not compile.
-
-        Args:
-            body: the source.
-            interpreter: compiles it.
-            from_eval: whether EVAL sent it, so that it may be dropped later. A script of SCRIPT LOAD stays.
+        ``from_eval``: whether EVAL sent it, so that it may be dropped later. A script of SCRIPT LOAD stays.
         """
         script = self._by_body.get(body)
         if script is not None:
