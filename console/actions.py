@@ -232,61 +232,35 @@ def on_entries(
     return keep
 
 
-@on_entries(
-    "claim",
-    "Claim entries",
+# A table: the formatter would give each word of a form a line of its own.
+# fmt: off
+@on_entries("claim", "Claim entries",
     "The chosen entries become pending with another consumer, and their delivery count grows by one.",
-    (
-        _TO,
-        Field(
-            "idle",
-            "Only if idle for at least (ms)",
-            "0",
-            hint="protects an entry that was just taken",
-            kind="number",
-        ),
-        Field(
-            "count",
-            "Delivery count",
-            "grow",
-            options=(("grow", "grows by one: this is a delivery"), ("keep", "stays as it is (JUSTID)")),
-        ),
-    ),
-)
+    (_TO,
+        Field("idle", "Only if idle for at least (ms)", "0", hint="protects an entry that was just taken",
+            kind="number"),
+        Field("count", "Delivery count", "grow",
+            options=(("grow", "grows by one: this is a delivery"), ("keep", "stays as it is (JUSTID)")))))
 def _claim(typed: Values, ids: list[bytes], idle: int) -> Command:
     least = max(typed.number("idle", 0), idle)
     words = command("XCLAIM", typed.word("key"), typed.word("group"), typed.word("to"), least, *ids)
     return (*words, b"JUSTID") if typed.text("count") == "keep" else words
 
 
-@on_entries(
-    "ack",
-    "Acknowledge entries",
+@on_entries("ack", "Acknowledge entries",
     "The chosen entries leave the group's PEL: they count as done, and are delivered to no other consumer.",
-    danger="An entry that was not really processed is not delivered again.",
-)
+    danger="An entry that was not really processed is not delivered again.")
 def _ack(typed: Values, ids: list[bytes], _idle: int) -> Command:
     return command("XACK", typed.word("key"), typed.word("group"), *ids)
 
 
-@on_entries(
-    "giveback",
-    "Give entries back",
+@on_entries("giveback", "Give entries back",
     "The chosen entries lose their consumer and are the first that XREADGROUP CLAIM or XAUTOCLAIM takes.",
-    (
-        Field(
-            "mode",
-            "Why",
-            "FAIL",
-            options=(
-                ("FAIL", "FAIL: it was tried; the delivery count stays"),
-                ("SILENT", "SILENT: it was not tried; the delivery count falls by one"),
-                ("FATAL", "FATAL: nothing can process it; the delivery count becomes the greatest"),
-            ),
-        ),
-    ),
-    needs="XNACK",
-)
+    (Field("mode", "Why", "FAIL", options=(
+        ("FAIL", "FAIL: it was tried; the delivery count stays"),
+        ("SILENT", "SILENT: it was not tried; the delivery count falls by one"),
+        ("FATAL", "FATAL: nothing can process it; the delivery count becomes the greatest"))),),
+    needs="XNACK")
 def _give_back(typed: Values, ids: list[bytes], _idle: int) -> Command:
     mode = typed.text("mode", "FAIL")
     if mode not in {"FAIL", "SILENT", "FATAL"}:
@@ -294,26 +268,20 @@ def _give_back(typed: Values, ids: list[bytes], _idle: int) -> Command:
     return command("XNACK", typed.word("key"), typed.word("group"), mode, "IDS", len(ids), *ids)
 
 
-@on_entries(
-    "deadletter",
-    "Move to a dead-letter stream",
+@on_entries("deadletter", "Move to a dead-letter stream",
     "Each chosen message is added to another stream, with the fields origin-stream, origin-group and origin-id, and "
-    "acknowledged here, in one step. One that is no longer in the stream stays pending.",
-    (Field("dead", "Dead-letter stream", hint="empty: the name of this one with :dead"),),
-)
+        "acknowledged here, in one step. One that is no longer in the stream stays pending.",
+    (Field("dead", "Dead-letter stream", hint="empty: the name of this one with :dead"),))
 def _dead_letter(typed: Values, ids: list[bytes], _idle: int) -> Command:
     key = typed.word("key")
     dead = typed.word("dead") if typed.text("dead") else key + b":dead"
     return command("EVAL", MOVE, 2, key, dead, typed.word("group"), "dead", *ids)
 
 
-@on_entries(
-    "replay",
-    "Replay entries",
+@on_entries("replay", "Replay entries",
     "Each chosen message is added once more at the end of its stream and acknowledged where it was, in one step: every "
-    "group of the stream gets the copy as a new message, with a delivery count of its own.",
-    danger="All groups of the stream get the copies, also those that had processed the messages.",
-)
+        "group of the stream gets the copy as a new message, with a delivery count of its own.",
+    danger="All groups of the stream get the copies, also those that had processed the messages.")
 def _replay(typed: Values, ids: list[bytes], _idle: int) -> Command:
     key = typed.word("key")
     return command("EVAL", MOVE, 2, key, key, typed.word("group"), "again", *ids)
@@ -350,16 +318,11 @@ async def _retire(link: Link, typed: Values, progress: Progress) -> Outcome:
     return Outcome((*done, (last.line, f"deleted; {reply} pending entries were lost")), good=reply == 0)
 
 
-@action(
-    "retire",
-    "Retire a consumer",
+@action("retire", "Retire a consumer",
     "All that a dead consumer holds goes to another one, and nothing of others; then the dead one is deleted. In this "
-    "order nothing is lost. The delivery counts stay.",
-    ("key", "group", "consumer"),
-    (_TO,),
-    run=_retire,
-    danger="The consumer is deleted at the end, if nothing is left with it.",
-)
+        "order nothing is lost. The delivery counts stay.",
+    ("key", "group", "consumer"), (_TO,), run=_retire,
+    danger="The consumer is deleted at the end, if nothing is left with it.")
 def _retire_steps(typed: Values) -> list[Step]:
     key, group, dead, to = (typed.word(name) for name in ("key", "group", "consumer", "to"))
     if dead == to:
@@ -376,20 +339,11 @@ def _retire_steps(typed: Values) -> list[Step]:
     ]
 
 
-one_command(
-    "delconsumer",
-    "Delete a consumer",
-    "The consumer leaves the group.",
+one_command("delconsumer", "Delete a consumer", "The consumer leaves the group.",
     "XGROUP DELCONSUMER {key} {group} {consumer}",
-    danger="What is pending with it leaves the PEL and is not delivered again. Retire it to keep that.",
-)
-one_command(
-    "newconsumer",
-    "Add a consumer",
-    "A consumer is added without reading anything.",
-    "XGROUP CREATECONSUMER {key} {group} {consumer}",
-    (Field("consumer", "Name"),),
-)
+    danger="What is pending with it leaves the PEL and is not delivered again. Retire it to keep that.")
+one_command("newconsumer", "Add a consumer", "A consumer is added without reading anything.",
+    "XGROUP CREATECONSUMER {key} {group} {consumer}", (Field("consumer", "Name"),))
 
 
 def _group_id(typed: Values) -> str:
@@ -399,29 +353,18 @@ def _group_id(typed: Values) -> str:
     return entry_id
 
 
-@action(
-    "setid",
-    "Set the last delivered ID",
+@action("setid", "Set the last delivered ID",
     "The group goes on behind this ID: a smaller one delivers messages again, $ leaves out all that waits.",
-    ("key", "group"),
-    (Field("id", "ID", "0", hint="an ID, 0 for the beginning, $ for the end"),),
-    danger="Messages are delivered twice, or not at all. What is pending stays pending.",
-)
+    ("key", "group"), (Field("id", "ID", "0", hint="an ID, 0 for the beginning, $ for the end"),),
+    danger="Messages are delivered twice, or not at all. What is pending stays pending.")
 def _set_id(typed: Values) -> list[Step]:
     return [Step(command("XGROUP", "SETID", typed.word("key"), typed.word("group"), _group_id(typed)))]
 
 
-@action(
-    "newgroup",
-    "Create a group",
-    "A group that reads from an ID on. A stream that does not exist is made.",
-    (),
-    (
-        Field("key", "Stream"),
-        Field("group", "Group"),
-        Field("id", "From ID", "$", hint="0: all there is; $: only what comes"),
-    ),
-)
+@action("newgroup", "Create a group",
+    "A group that reads from an ID on. A stream that does not exist is made.", (),
+    (Field("key", "Stream"), Field("group", "Group"),
+        Field("id", "From ID", "$", hint="0: all there is; $: only what comes")))
 def _create_group(typed: Values) -> list[Step]:
     return [
         Step(
@@ -430,27 +373,14 @@ def _create_group(typed: Values) -> list[Step]:
     ]
 
 
-one_command(
-    "delgroup",
-    "Destroy a group",
+one_command("delgroup", "Destroy a group",
     "The group, its consumers and its PEL are deleted. The messages of the stream stay.",
-    "XGROUP DESTROY {key} {group}",
-    danger="What was pending is not known any more.",
-)
+    "XGROUP DESTROY {key} {group}", danger="What was pending is not known any more.")
 
 
-@action(
-    "add",
-    "Add an entry",
-    "A message at the end of the stream.",
-    (),
-    (
-        Field("key", "Stream"),
-        Field("field", "Field", "item"),
-        Field("value", "Value"),
-        Field("id", "ID", "*", hint="*: the server's time"),
-    ),
-)
+@action("add", "Add an entry", "A message at the end of the stream.", (),
+    (Field("key", "Stream"), Field("field", "Field", "item"), Field("value", "Value"),
+        Field("id", "ID", "*", hint="*: the server's time")))
 def _add(typed: Values) -> list[Step]:
     entry_id = typed.text("id", "*")
     if entry_id != "*":
@@ -459,36 +389,18 @@ def _add(typed: Values) -> list[Step]:
     return [Step(command(*words))]
 
 
-@action(
-    "delete",
-    "Delete entries",
+@action("delete", "Delete entries",
     "The chosen messages leave the stream. In groups where they are pending they stay pending, without content.",
-    ("key",),
-    (_IDS,),
-    danger="The messages are gone.",
-)
+    ("key",), (_IDS,), danger="The messages are gone.")
 def _delete(typed: Values) -> list[Step]:
     return [Step(command("XDEL", typed.word("key"), *typed.ids()))]
 
 
-@action(
-    "trim",
-    "Trim a stream",
-    "Entries before an ID leave the stream.",
-    ("key",),
-    (
-        Field("id", "Before the ID"),
-        Field(
-            "acked",
-            "Which",
-            options=(
-                ("", "all of them"),
-                ("1", "those that every group has acknowledged (ACKED, from Redis 8.2 on)"),
-            ),
-        ),
-    ),
-    danger="The messages are gone. A group that is created later does not read them.",
-)
+@action("trim", "Trim a stream", "Entries before an ID leave the stream.", ("key",),
+    (Field("id", "Before the ID"),
+        Field("acked", "Which", options=(("", "all of them"),
+            ("1", "those that every group has acknowledged (ACKED, from Redis 8.2 on)")))),
+    danger="The messages are gone. A group that is created later does not read them.")
 def _trim(typed: Values) -> list[Step]:
     first, *others = typed.ids()
     if others:
@@ -497,13 +409,9 @@ def _trim(typed: Values) -> list[Step]:
     return [Step(command("XTRIM", typed.word("key"), "MINID", first, *acked))]
 
 
-@action(
-    "example",
-    "Try the XCLAIM story",
+@action("example", "Try the XCLAIM story",
     "A stream of orders, a group that bills them, Bob who takes two and falls silent, and Alice who claims one.",
-    (),
-    (Field("key", "Stream", "orders"),),
-)
+    (), (Field("key", "Stream", "orders"),))
 def _example(typed: Values) -> list[Step]:
     key = unquote(typed.text("key", "orders"))
     return [
@@ -522,6 +430,8 @@ def _example(typed: Values) -> list[Step]:
         ),
         Step(command("XCLAIM", key, "billing", "Alice", 0, "1-0"), "… and Alice claims the first from him"),
     ]
+
+# fmt: on
 
 
 @dataclass(slots=True)
