@@ -80,43 +80,21 @@ def _fault(item: Any) -> Fault:
     return Fault(number, command_line(words), fitted, hit, last)
 
 
-@action(
-    "advance",
-    "Move the clock",
-    "Idle times grow, keys expire, and blocked commands time out as if so much time had passed.",
-    (),
-    (Field("ms", "Milliseconds", "60000", kind="number"),),
-    needs="DEBUG",
-    back=PAGE,
-)
+# A table, as in `actions`.
+# fmt: off
+@action("advance", "Move the clock",
+    "Idle times grow, keys expire, and blocked commands time out as if so much time had passed.", (),
+    (Field("ms", "Milliseconds", "60000", kind="number"),), needs="DEBUG", back=PAGE)
 def _advance(typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "ADVANCE", typed.number("ms", 60_000, 1)))]
 
 
-one_command(
-    "freeze",
-    "Freeze the clock",
-    "The server's time stands still until it is moved or resumed.",
-    "DEBUG CLOCK FREEZE",
-    needs="DEBUG",
-    back=PAGE,
-)
-one_command(
-    "resume",
-    "Let the clock run",
-    "The server's time goes on from where it stands.",
-    "DEBUG CLOCK RESUME",
-    needs="DEBUG",
-    back=PAGE,
-)
-one_command(
-    "today",
-    "Back to the time of day",
-    "The server's time is that of the machine again.",
-    "DEBUG CLOCK RESET",
-    needs="DEBUG",
-    back=PAGE,
-)
+one_command("freeze", "Freeze the clock", "The server's time stands still until it is moved or resumed.",
+    "DEBUG CLOCK FREEZE", needs="DEBUG", back=PAGE)
+one_command("resume", "Let the clock run", "The server's time goes on from where it stands.",
+    "DEBUG CLOCK RESUME", needs="DEBUG", back=PAGE)
+one_command("today", "Back to the time of day", "The server's time is that of the machine again.",
+    "DEBUG CLOCK RESET", needs="DEBUG", back=PAGE)
 _EFFECTS: Final = (
     ("CLOSE after", "runs, and its reply is lost (CLOSE after)"),
     ("CLOSE before", "does not run, and the connection closes (CLOSE before)"),
@@ -130,22 +108,16 @@ _EFFECTS: Final = (
 )
 
 
-@action(
-    "fault",
-    "Add a fault",
+@action("fault", "Add a fault",
     "Commands that fit go wrong from now on, those of programs and of the prompt. The console's own reading is left alone.",
     (),
-    (
-        Field("command", "Command", "XACK", hint="XACK, XGROUP CREATE; * for all"),
+    (Field("command", "Command", "XACK", hint="XACK, XGROUP CREATE; * for all"),
         Field("key", "Key", hint="a glob; empty for any"),
         Field("client", "Client", hint="a name, a glob or an ID; empty for any"),
         Field("effect", "What happens", "CLOSE after", options=_EFFECTS),
         Field("first", "Only the first", hint="a number; empty for all", kind="number"),
-        Field("more", "More options", hint="such as EVERY 3, NTH 2, PROBABILITY 0.1 SEED 7"),
-    ),
-    needs="DEBUG",
-    back=PAGE,
-)
+        Field("more", "More options", hint="such as EVERY 3, NTH 2, PROBABILITY 0.1 SEED 7")),
+    needs="DEBUG", back=PAGE)
 def _fault_on(typed: Values) -> list[Step]:
     words: list[bytes | str | int] = ["DEBUG", "FAULT", "ADD"]
     if typed.text("command", "*") != "*":
@@ -162,28 +134,15 @@ def _fault_on(typed: Values) -> list[Step]:
     return [Step(command(*words))]
 
 
-@action(
-    "faultoff",
-    "End a fault",
-    "What it hit stays as it is.",
-    (),
-    (Field("fault", "ID", kind="number"),),
-    needs="DEBUG",
-    back=PAGE,
-)
+@action("faultoff", "End a fault", "What it hit stays as it is.", (), (Field("fault", "ID", kind="number"),),
+    needs="DEBUG", back=PAGE)
 def _fault_off(typed: Values) -> list[Step]:
     typed.word("fault")
     return [Step(command("DEBUG", "FAULT", "CLEAR", typed.number("fault", 0)))]
 
 
-one_command(
-    "faultsoff",
-    "End all faults",
-    "What they hit stays as it is.",
-    "DEBUG FAULT CLEAR",
-    needs="DEBUG",
-    back=PAGE,
-)
+one_command("faultsoff", "End all faults", "What they hit stays as it is.", "DEBUG FAULT CLEAR",
+    needs="DEBUG", back=PAGE)
 
 
 async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
@@ -192,16 +151,9 @@ async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome
     return Outcome(((line, f"(integer) {link.tape.id}"),), good=True)
 
 
-@action(
-    "record",
-    "Begin a recording",
+@action("record", "Begin a recording",
     "The server keeps the last commands of its clients with their replies, up to 64 MB. The page of a message then shows "
-    "its timeline. It ends with the console.",
-    (),
-    (),
-    run=_begin_tape,
-    needs="DEBUG",
-)
+    "its timeline. It ends with the console.", (), (), run=_begin_tape, needs="DEBUG")
 def _record(_typed: Values) -> list[Step]:
     return [Step(timeline.BEGIN)]
 
@@ -215,8 +167,6 @@ async def _end_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
     return Outcome(((command_line(words), str(reply) if is_error else "ended"),), good=not is_error)
 
 
-@action(
-    "unrecord", "End the recording", "What was recorded is forgotten.", (), (), run=_end_tape, needs="DEBUG"
-)
+@action("unrecord", "End the recording", "What was recorded is forgotten.", (), (), run=_end_tape, needs="DEBUG")
 def _unrecord(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "RECORD", "STOP", "id"), "id: of the recording that this console began")]
