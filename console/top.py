@@ -30,17 +30,8 @@ from .render import count, duration, rate, size
 from .style import POISON_DELIVERIES
 
 COLUMNS: Final = (
-    "stream / group",
-    "length",
-    "memory",
-    "in",
-    "out",
-    "lag",
-    "pending",
-    "oldest",
-    "tries",
-    "done",
-)
+    "stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries", "done",
+)  # fmt: skip
 # The width of names. If the terminal is too narrow, columns are dropped, in this order:
 LEAST_NAME: Final = 16
 GOING: Final = ("done", "memory", "out", "in", "length", "tries")

@@ -73,17 +73,9 @@ else:
     DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 
 __all__ = [
-    "DataSourceStreamArrowWriter",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxBytes",
-    "ReadMaxRows",
-    "ReadMinRows",
-    "SupportsTriggerAvailableNow",
-    "arrow_schema",
-    "stream_reader",
-    "stream_writer",
-]
+    "DataSourceStreamArrowWriter", "ReadAllAvailable", "ReadLimit", "ReadMaxBytes", "ReadMaxRows",
+    "ReadMinRows", "SupportsTriggerAvailableNow", "arrow_schema", "stream_reader", "stream_writer",
+]  # fmt: skip
 
 VERSION: Final = tuple(map(int, __version__.split(".")[:2]))
 HANDS_OVER_FILTERS: Final = hasattr(DataSourceReader, "pushFilters")

@@ -79,23 +79,10 @@ class RequestParser:
     """
 
     __slots__ = (
-        "_arguments",
-        "_at",
-        "_authenticated",
-        "_buffer",
-        "_held",
-        "_length",
-        "_max_bulk_length",
-        "_max_query_buffer",
-        "_missing",
-        "_quick",
-        "_reader",
-        "_repeated",
-        "_repeated_words",
-        "_scanned",
-        "error",
-        "more",
-    )
+        "_arguments", "_at", "_authenticated", "_buffer", "_held", "_length", "_max_bulk_length",
+        "_max_query_buffer", "_missing", "_quick", "_reader", "_repeated", "_repeated_words", "_scanned",
+        "error", "more",
+    )  # fmt: skip
 
     def __init__(
         self,

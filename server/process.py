@@ -13,18 +13,11 @@ from .server import Server
 # What a server imports when it first reads or writes a file, has a replica or mends a value. At that moment memory or file
 # descriptors may have run out, and a forked child would import it for every save.
 _IMPORTED_AT_ONCE: Final = (
-    ".execution.failure_recovery",
-    ".persistence.aof_replay",
-    ".persistence.background_writer",
-    ".replication.master_link",
-    ".replication.snapshot_sender",
-    "..storage.aof.history",
-    "..storage.aof.rewrite",
-    "..storage.aof.writer",
-    "..storage.codecs.stream_commands",
-    "..storage.rdb.half_changed_values",
-    "sortedcontainers",
-)
+    ".execution.failure_recovery", ".persistence.aof_replay", ".persistence.background_writer",
+    ".replication.master_link", ".replication.snapshot_sender", "..storage.aof.history",
+    "..storage.aof.rewrite", "..storage.aof.writer", "..storage.codecs.stream_commands",
+    "..storage.rdb.half_changed_values", "sortedcontainers",
+)  # fmt: skip
 
 
 def server_of_this_process(config: Config, supervisor: str = "no") -> Server:

@@ -38,32 +38,11 @@ if TYPE_CHECKING:
     from .simulated import Simulation, simulation
 
 __all__ = [
-    "AsyncProxy",
-    "AsyncServer",
-    "AuditMixin",
-    "Clock",
-    "Cluster",
-    "ClusterNode",
-    "ClusterShard",
-    "ControlError",
-    "Fault",
-    "Hit",
-    "LoopServer",
-    "Proxy",
-    "RecordedCommand",
-    "Recording",
-    "RecordingError",
-    "Sentinel",
-    "Server",
-    "Simulation",
-    "Snapshot",
-    "SnapshotError",
-    "StartError",
-    "StopError",
-    "audit",
-    "every_fault",
-    "simulation",
-]
+    "AsyncProxy", "AsyncServer", "AuditMixin", "Clock", "Cluster", "ClusterNode", "ClusterShard",
+    "ControlError", "Fault", "Hit", "LoopServer", "Proxy", "RecordedCommand", "Recording", "RecordingError",
+    "Sentinel", "Server", "Simulation", "Snapshot", "SnapshotError", "StartError", "StopError", "audit",
+    "every_fault", "simulation",
+]  # fmt: skip
 _LATER = {
     "AsyncProxy": ".proxy",
     "AuditMixin": ".auditing.as_tests",

@@ -331,15 +331,9 @@ class User:
     """A name with passwords and permissions. Rules outside parentheses change ``selectors[0]``."""
 
     __slots__ = (
-        "enabled",
-        "is_unlimited",
-        "name",
-        "nopass",
-        "passwords",
-        "sanitizes",
-        "sanitizes_by_rule",
+        "enabled", "is_unlimited", "name", "nopass", "passwords", "sanitizes", "sanitizes_by_rule",
         "selectors",
-    )
+    )  # fmt: skip
 
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
         self.name = name

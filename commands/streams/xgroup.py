@@ -23,23 +23,15 @@ KEY_NEEDED: Final = (
 )
 _HELP: Final = (
     b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CREATE <key> <groupname> <id|$> [option]",
-    b"    Create a new consumer group. Options are:",
-    b"    * MKSTREAM",
-    b"      Create the empty stream if it does not exist.",
-    b"    * ENTRIESREAD entries_read",
-    b"      Set the group's entries_read counter (internal use).",
-    b"CREATECONSUMER <key> <groupname> <consumer>",
-    b"    Create a new consumer in the specified group.",
-    b"DELCONSUMER <key> <groupname> <consumer>",
-    b"    Remove the specified consumer.",
-    b"DESTROY <key> <groupname>",
-    b"    Remove the specified group.",
+    b"CREATE <key> <groupname> <id|$> [option]", b"    Create a new consumer group. Options are:",
+    b"    * MKSTREAM", b"      Create the empty stream if it does not exist.",
+    b"    * ENTRIESREAD entries_read", b"      Set the group's entries_read counter (internal use).",
+    b"CREATECONSUMER <key> <groupname> <consumer>", b"    Create a new consumer in the specified group.",
+    b"DELCONSUMER <key> <groupname> <consumer>", b"    Remove the specified consumer.",
+    b"DESTROY <key> <groupname>", b"    Remove the specified group.",
     b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-    b"    Set the current group ID and entries_read counter.",
-    b"HELP",
-    b"    Print this help.",
-)
+    b"    Set the current group ID and entries_read counter.", b"HELP", b"    Print this help.",
+)  # fmt: skip
 
 
 def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:

@@ -25,16 +25,11 @@ from .xgroup import no_consumer_group
 
 _FULL_COUNT: Final = 10
 _HELP: Final = (
-    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CONSUMERS <key> <groupname>",
-    b"    Show consumers of <groupname>.",
-    b"GROUPS <key>",
-    b"    Show the stream consumer groups.",
-    b"STREAM <key> [FULL [COUNT <count>]",
-    b"    Show information about the stream.",
-    b"HELP",
+    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", b"CONSUMERS <key> <groupname>",
+    b"    Show consumers of <groupname>.", b"GROUPS <key>", b"    Show the stream consumer groups.",
+    b"STREAM <key> [FULL [COUNT <count>]", b"    Show information about the stream.", b"HELP",
     b"    Print this help.",
-)
+)  # fmt: skip
 
 
 def _existing(client: Client, args: list[bytes]) -> Stream:

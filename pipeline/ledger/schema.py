@@ -93,23 +93,10 @@ if TYPE_CHECKING:
 
 # A row in progress names its event by the index in this list.
 EVENTS: Final = (
-    "added",
-    "deleted",
-    "trimmed",
-    "delivered",
-    "claimed",
-    "acked",
-    "nacked",
-    "group-created",
-    "group-set",
-    "group-destroyed",
-    "consumer-created",
-    "consumer-deleted",
-    "stream-set",
-    "key-deleted",
-    "key-copied",
+    "added", "deleted", "trimmed", "delivered", "claimed", "acked", "nacked", "group-created", "group-set",
+    "group-destroyed", "consumer-created", "consumer-deleted", "stream-set", "key-deleted", "key-copied",
     "databases-swapped",
-)
+)  # fmt: skip
 (
     ADDED, DELETED, TRIMMED, DELIVERED, CLAIMED, ACKED, NACKED,
     GROUP_CREATED, GROUP_SET, GROUP_DESTROYED, CONSUMER_CREATED, CONSUMER_DELETED,

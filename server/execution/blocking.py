@@ -46,18 +46,9 @@ class Waiter:
     """One blocked client: its keys, its deadline, and the command to re-run."""
 
     __slots__ = (
-        "argv",
-        "client",
-        "db",
-        "deadline",
-        "entry",
-        "is_held",
-        "keys",
-        "on_missing",
-        "on_timeout",
-        "still_blocked",
-        "wants",
-    )
+        "argv", "client", "db", "deadline", "entry", "is_held", "keys", "on_missing", "on_timeout",
+        "still_blocked", "wants",
+    )  # fmt: skip
 
     def __init__(
         self,

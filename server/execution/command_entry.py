@@ -24,24 +24,10 @@ class CommandEntry:
     """A command as one server runs it: fields of its record for fast access, its handlers and its statistics."""
 
     __slots__ = (
-        "batch_handler",
-        "calls",
-        "command",
-        "failed",
-        "feeds_monitor",
-        "handler",
-        "histogram",
-        "maximum",
-        "minimum",
-        "name",
-        "nanoseconds",
-        "queued",
-        "readonly",
-        "rejected",
-        "runs_script",
-        "slowlogged",
+        "batch_handler", "calls", "command", "failed", "feeds_monitor", "handler", "histogram", "maximum",
+        "minimum", "name", "nanoseconds", "queued", "readonly", "rejected", "runs_script", "slowlogged",
         "write",
-    )
+    )  # fmt: skip
 
     def __init__(self, command: Command) -> None:
         self.declare(command)

@@ -24,19 +24,9 @@ class Propagation:
     """Gathers effects and passes them to the sinks."""
 
     __slots__ = (
-        "_downgraded",
-        "_exempt",
-        "_joined",
-        "_replicas_only",
-        "active",
-        "commands",
-        "effects",
-        "on_divergence",
-        "replicas",
-        "selects_first",
-        "sinks",
-        "understood",
-    )
+        "_downgraded", "_exempt", "_joined", "_replicas_only", "active", "commands", "effects",
+        "on_divergence", "replicas", "selects_first", "sinks", "understood",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         # False without sinks (no AOF, no replicas) and while loading; then ``add`` need not be called.

@@ -44,15 +44,8 @@ class Connection(Client, asyncio.Protocol):
     """
 
     __slots__ = (
-        "backlog",
-        "has_hung_up",
-        "is_reading",
-        "owed",
-        "parser",
-        "transport",
-        "unparsed",
-        "unparsed_bytes",
-    )
+        "backlog", "has_hung_up", "is_reading", "owed", "parser", "transport", "unparsed", "unparsed_bytes",
+    )  # fmt: skip
     server: Server
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:

@@ -36,21 +36,9 @@ class Database:
     """One numbered database: its keys with their values and expiries."""
 
     __slots__ = (
-        "accessed",
-        "awaited",
-        "due",
-        "encodings",
-        "entries",
-        "expires",
-        "field_due",
-        "frequencies",
-        "index",
-        "keyspace",
-        "meter",
-        "scan_order",
-        "untouched",
-        "watched",
-    )
+        "accessed", "awaited", "due", "encodings", "entries", "expires", "field_due", "frequencies", "index",
+        "keyspace", "meter", "scan_order", "untouched", "watched",
+    )  # fmt: skip
 
     def __init__(self, keyspace: Keyspace, index: int) -> None:
         self.keyspace = keyspace

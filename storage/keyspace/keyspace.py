@@ -28,40 +28,13 @@ class Keyspace:
     """All databases, and their common state."""
 
     __slots__ = (
-        "behind",
-        "by_modification",
-        "cold",
-        "databases",
-        "dirty",
-        "expired",
-        "expired_fields",
-        "expired_fields_in_cycle",
-        "expired_in_cycle",
-        "expiring",
-        "hides_expired",
-        "hits",
-        "idempotency_defaults",
-        "idempotent",
-        "keeps_idle",
-        "lazyfree",
-        "libraries",
-        "limits",
-        "misses",
-        "names_last_expired",
-        "notify_mask",
-        "now",
-        "on_event",
-        "on_expired",
-        "on_field_expired",
-        "on_flushed",
-        "on_modified",
-        "own_expiries",
-        "ready",
-        "shows_expired",
-        "skips_checksums",
-        "touching",
+        "behind", "by_modification", "cold", "databases", "dirty", "expired", "expired_fields",
+        "expired_fields_in_cycle", "expired_in_cycle", "expiring", "hides_expired", "hits",
+        "idempotency_defaults", "idempotent", "keeps_idle", "lazyfree", "libraries", "limits", "misses",
+        "names_last_expired", "notify_mask", "now", "on_event", "on_expired", "on_field_expired",
+        "on_flushed", "on_modified", "own_expiries", "ready", "shows_expired", "skips_checksums", "touching",
         "usage",
-    )
+    )  # fmt: skip
 
     def __init__(self, databases: int = 16) -> None:
         self.now = 0  # milliseconds since the epoch; every command of the current batch sees the same time

@@ -8,16 +8,6 @@ from .rillet_only_data import Unsaid
 from .writer import dump_value, rdb_chunks
 
 __all__ = [
-    "ByteSource",
-    "PayloadRefusedError",
-    "RdbError",
-    "RdbInfo",
-    "Unsaid",
-    "dump_libraries",
-    "dump_value",
-    "is_rdb",
-    "load_rdb",
-    "rdb_chunks",
-    "restore_libraries",
-    "restore_value",
-]
+    "ByteSource", "PayloadRefusedError", "RdbError", "RdbInfo", "Unsaid", "dump_libraries", "dump_value",
+    "is_rdb", "load_rdb", "rdb_chunks", "restore_libraries", "restore_value",
+]  # fmt: skip

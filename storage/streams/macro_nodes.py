@@ -42,16 +42,9 @@ class Node:
     """One macro node."""
 
     __slots__ = (
-        "count_size",
-        "deleted",
-        "empty_size",
-        "fields",
-        "first_id",
-        "last_id",
-        "live",
-        "names_payload",
+        "count_size", "deleted", "empty_size", "fields", "first_id", "last_id", "live", "names_payload",
         "size",
-    )
+    )  # fmt: skip
 
     # The field names of its first entry; entries with the same names are stored without them.
     fields: list[bytes]

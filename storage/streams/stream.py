@@ -45,29 +45,10 @@ class Stream(Freeable):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_behind",
-        "_cursor",
-        "_discard",
-        "_prefix",
-        "_prefix_base",
-        "_prefix_end",
-        "_prefix_ms",
-        "_prefix_start",
-        "chunks",
-        "cold",
-        "entries_added",
-        "first_id",
-        "firsts",
-        "groups",
-        "idempotency",
-        "last_id",
-        "length",
-        "macro_nodes",
-        "max_deleted_id",
-        "packed_to",
-        "tail",
-    )
+        "__weakref__", "_behind", "_cursor", "_discard", "_prefix", "_prefix_base", "_prefix_end",
+        "_prefix_ms", "_prefix_start", "chunks", "cold", "entries_added", "first_id", "firsts", "groups",
+        "idempotency", "last_id", "length", "macro_nodes", "max_deleted_id", "packed_to", "tail",
+    )  # fmt: skip
 
     chunk_entries: ClassVar = 128  # the most entries in a chunk; tests choose a tiny number
 
