@@ -32,7 +32,10 @@ def test_a_replica_gets_all_data_including_later_writes(started, kind, diskless)
     master = started("rillet", "--repl-diskless-sync", diskless)
     replica = started(kind)
     fill(master)
-    with master.wire() as wire, beside(lambda: wire.call("XADD", "t", "*", "n", "v")) as running:
+    with (
+        master.wire() as wire,
+        beside(lambda: (wire.call("XADD", "t", "*", "n", "v"), pause(0.001))) as running,
+    ):
         follow(replica, master.port)
         go_on(running, 20)
     in_step(master, replica)
