@@ -120,14 +120,6 @@ def test_an_entry_delivered_too_often_becomes_a_dead_letter(server):
         ]
 
 
-def test_an_entry_is_delivered_as_often_as_allowed(server):
-    with Scene(server, claimMinIdleMs=0, maxDeliveries=2) as scene:
-        (added,) = scene.add(1, held=1)
-        scene.engine.finish()
-        assert scene.read == [added]
-        assert scene.dead_letters() == []
-
-
 def test_a_dead_letter_names_a_stream_that_is_no_utf8_by_its_bytes(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
         scene.stream += "\udcff"

@@ -59,15 +59,6 @@ def scene(request, running):
     found.close()
 
 
-def test_entries_move_with_all_their_fields(scene):
-    assert scene.move_to_dead_letters() == (3, [])
-    (_, words), *_ = scene.other.call("XRANGE", scene.dead, "-", "+")
-    assert DeadLetter.of_words(words) == DeadLetter(
-        scene.stream, ids.parse("1-0"), "g", "late", 5, "too often", (b"n", b"1")
-    )
-    assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0
-
-
 def test_moving_again_does_nothing(scene):
     scene.move_to_dead_letters()
     assert scene.move_to_dead_letters() == (0, [])
@@ -119,9 +110,3 @@ def test_a_server_that_refuses_keeps_the_entries_pending(running):
 def test_other_entries_are_no_dead_letters():
     with pytest.raises(ValueError, match="not a dead letter"):
         DeadLetter.of_words([b"n", b"1"])
-
-
-@pytest.mark.parametrize("stream", ["s", "s\udcff"], ids=["UTF-8", "none"])
-def test_a_dead_letter_survives_its_stream(stream):
-    letter = DeadLetter(stream, 7, "g", "c", 2, "why", (b"a", b"\xff", b"a", b"2"))
-    assert DeadLetter.of_words(letter.words()) == letter

@@ -43,11 +43,8 @@ def test_no_lost_command_or_reply_loses_or_doubles_an_entry(retries):
                     engine.restart()
             engine.restart()
             server.clock.advance(hours=0 if clean else 1)
-        dead = (
-            [entry.fields["rillet.id"] for entry in server.stream("s:dead").entries]
-            if client.exists("s:dead")
-            else []
-        )
+        letters = server.stream("s:dead").entries if client.exists("s:dead") else []
+        dead = [entry.fields["rillet.id"] for entry in letters]
         seen = [each for batch in rows.values() for each in batch]
         assert sorted(seen + dead) == [f"{number}-0" for number in range(1, 8)]
         # A query that dies before it has moved the entry tries it once more, alone.

@@ -50,14 +50,6 @@ def test_a_missing_group_is_an_error_when_it_is_not_to_be_created(server):
             scene.engine.trigger()
 
 
-def test_a_batch_holds_no_more_rows_than_allowed(server):
-    with Scene(server, maxRowsPerTrigger=4, fetchSize=3) as scene:
-        added = scene.add(10)
-        scene.engine.finish()
-        assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
-        assert scene.read == added
-
-
 def test_the_limit_that_spark_hands_over_counts_too(server):
     with Scene(server) as scene:
         scene.add(10)

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import signal
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -72,35 +71,6 @@ def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new
     assert numbers(strict.drain()) == list(range(201, 213))
     assert position(strict).added == 100 - lost + new + 12
     assert position(strict).gone == 0
-
-
-def test_a_checkpoint_without_a_proof_goes_on_too(connection):
-    scene = roll_back(connection, 10, 30)
-    next(scene)
-    spark = engine(connection, streams="s")
-    spark.drain()
-    next(scene)
-    old = offsets.dump({"s": replace(position(spark), snapshot=None)})
-    assert len(old["streams"]["s"]) == 2
-    with pytest.raises(DataLossError, match="rolled back"):
-        engine(connection, old, streams="s").trigger()
-    lenient = engine(connection, old, streams="s", failondataloss="false")
-    assert numbers(lenient.drain()) == list(range(101, 131))
-
-
-def test_entries_that_were_known_and_not_read_are_missed_too(connection):
-    add(connection, 1, 90)
-    dump = connection.call("DUMP", "s")
-    add(connection, 91, 10)
-    spark = engine(connection, streams="s", maxrowspertrigger="80")
-    assert len(spark.trigger()) == 80
-    put_back(connection, dump)
-    add(connection, 101, 30)
-    spark.restart()
-    with pytest.raises(DataLossError, match="rolled back"):
-        spark.trigger()
-    lenient = engine(connection, spark.offset, streams="s", failondataloss="false", maxrowspertrigger="80")
-    assert numbers(lenient.drain()) == [*range(81, 91), *range(101, 131)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -234,17 +204,6 @@ def test_what_is_lost_between_planning_and_reading_is_counted(connection):
         assert [row for part in parts for row in spark.reader.read(part)] == []
     found = spark.reader.latestOffset(end, ReadAllAvailable())
     assert offsets.load(found)["s"].gone == 1000
-
-
-def test_a_deletion_that_was_rolled_back_leaves_what_was_not_read(connection):
-    add(connection, 1, 20)
-    dump = connection.call("DUMP", "s")
-    spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="5")
-    spark.trigger()
-    connection.call("DEL", "s")
-    assert spark.drain() == []
-    put_back(connection, dump)
-    assert numbers(spark.drain()) == list(range(6, 21))
 
 
 # What servers do besides

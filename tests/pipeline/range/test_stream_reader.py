@@ -1,7 +1,6 @@
 """Range mode without a JVM: every entry once, what is gone counted, limits kept; on each kind of server."""
 
 import json
-from itertools import chain
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
@@ -70,14 +69,6 @@ def test_counted_steps_become_tasks_of_known_size(connection):
     assert sum(part.rows for partition in partitions for part in partition.ranges) == 20
     assert len(partitions) == 3
     assert max(part.rows for partition in partitions for part in partition.ranges) <= 9
-
-
-def test_without_limits_a_range_is_cut_by_ids(connection):
-    add(connection, "s", *(f"{number}-0" for number in range(1000, 1040)))
-    spark = engine(connection, streams="s", minpartitions="4")
-    start, end = spark.plan()
-    assert len(spark.reader.partitions(start, end)) == 4
-    assert read_ids(spark.read(start, end)) == [f"{number}-0" for number in range(1000, 1040)]
 
 
 @pytest.mark.parametrize("fetched", ["3", "1000"])  # servers without MAXSIZE send them all at once
@@ -237,19 +228,6 @@ def test_offsets_by_stream_name_all_streams(redis):
         spark.trigger()
 
 
-def test_a_stream_that_is_renamed_under_a_pattern_is_a_new_one(connection):
-    add(connection, "order:1", "1-1", "2-1")
-    spark = engine(connection, streamspattern="order:*", discoveryintervalms="0")
-    assert read_ids(spark.drain()) == ["1-1", "2-1"]
-    connection.call("RENAME", "order:1", "order:2")
-    add(connection, "order:2", "3-1")
-    assert [(row["stream"], row["id"]) for row in spark.drain()] == [
-        ("order:2", "1-1"),
-        ("order:2", "2-1"),
-        ("order:2", "3-1"),
-    ]
-
-
 def test_a_pattern_finds_streams_that_appear_later(connection):
     add(connection, "order:1", "1-0")
     connection.call("SET", "order:no-stream", "x")
@@ -320,29 +298,7 @@ def test_trimmed_entries_stop_a_query_with_their_number(connection, restarted):
         spark.trigger()
 
 
-def test_what_is_gone_between_the_plan_and_the_task_is_seen_by_the_task(connection):
-    add(connection, "s", *(f"{number}-0" for number in range(1, 11)))
-    spark = engine(connection, streams="s")
-    start, end = spark.plan()
-    connection.call("XTRIM", "s", "MAXLEN", 6)
-    with pytest.raises(DataLossError, match="4 of 10 entries of stream 's' from 0-0 to 10-0"):
-        spark.read(start, end)
-    lenient = engine(connection, streams="s", failondataloss="false")
-    assert len(lenient.read(start, end)) == 6
-
-
 REMOVALS = [("XTRIM", "s", "MAXLEN", 1), ("XDEL", "s", "15-0")]
-
-
-@pytest.mark.parametrize("remove", REMOVALS)
-def test_tasks_that_share_a_range_see_it_too(connection, remove):
-    add(connection, "s", *(f"{number}-0" for number in range(1, 21)))
-    spark = engine(connection, streams="s", minpartitions="2")
-    partitions = spark.reader.partitions(*spark.plan())
-    assert [sum(batch.num_rows for batch in spark.reader.read(each)) for each in partitions] == [10, 10]
-    connection.call(*remove)
-    with pytest.raises(DataLossError, match="some entries"):
-        list(chain.from_iterable(map(spark.reader.read, partitions)))
 
 
 @pytest.mark.parametrize("remove", REMOVALS)

@@ -63,20 +63,6 @@ def test_a_target_that_was_rolled_back_is_noticed(server, monkeypatch, caplog):
         assert numbers_of(scene) == [0, 1, 4, 5]
 
 
-def test_batches_that_a_target_lost_are_published_again_as_the_message_says(server, monkeypatch):
-    with Scene(server) as scene:
-        query = Query(scene, monkeypatch)
-        query.run(0, [rows(1, 0)])
-        kept = picture(scene)
-        query.run(1, [rows(1, 1)])
-        put_back(scene, kept)
-        with pytest.raises(DataLossError, match="in 'offsets' from 2 on and in 'commits' from 1 on"):
-            query.run(2, [rows(1, 2)])
-        for batch in (1, 2):  # which is what Spark does then
-            query.run(batch, [rows(1, batch)])
-        assert numbers_of(scene) == [0, 1, 2]
-
-
 def test_a_target_that_was_emptied_is_noticed(server, monkeypatch):
     with Scene(server) as scene:
         strict, lenient = strict_and_lenient(scene, monkeypatch)

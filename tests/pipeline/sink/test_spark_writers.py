@@ -31,7 +31,7 @@ def test_nothing_is_published_before_all_tasks_are_done(server):
         assert scene.entries() == []
 
 
-def test_rows_that_are_too_many_for_spark_are_staged_in_the_server(server):
+def test_rows_that_are_too_many_for_spark_are_staged_in_the_server_and_go_with_the_job(server):
     with Scene(server, inlineBytes=100) as scene:
         writer = scene.writer()
         message = writer.write(iter(pa.table(rows(50)).to_batches(max_chunksize=10)))
@@ -40,11 +40,6 @@ def test_rows_that_are_too_many_for_spark_are_staged_in_the_server(server):
         writer.commit([message])
         assert numbers_of(scene) == list(range(50))
         assert scene.left() == []
-
-
-def test_a_failed_job_leaves_no_staged_rows(server):
-    with Scene(server, inlineBytes=0) as scene:
-        writer = scene.writer()
         message = writer.write(iter(pa.table(rows(50)).to_batches()))
         assert scene.left()
         writer.abort([message, None])
@@ -60,14 +55,6 @@ def test_staged_rows_that_expired_fail_the_batch(server):
         with pytest.raises(SinkError, match="staged rows are gone"):
             writer.commit([message])
         assert scene.entries() == []
-
-
-@pytest.mark.parametrize("inline", [0, 1 << 20])
-def test_a_large_batch_goes_out_in_chunks(server, inline):
-    with Scene(server, chunkRows=10, inlineBytes=inline) as scene:
-        scene.save(rows(35), rows(8, 35))
-        assert numbers_of(scene) == list(range(43))
-        assert scene.left() == []
 
 
 def test_a_write_that_cannot_be_repeated_leaves_nothing_for_good(server, monkeypatch):

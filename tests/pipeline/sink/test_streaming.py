@@ -20,16 +20,6 @@ from rillet.pipeline.sink.exactly_once import Publisher
 from rillet.pipeline.sink.xadd_sending import SinkError
 
 
-def test_a_batch_that_was_published_is_skipped(server, monkeypatch):
-    with Scene(server) as scene:
-        query = Query(scene, monkeypatch)
-        for batch in (0, 0, 1, 0, 1, 2):
-            query.run(batch, [rows(3, 10 * batch)])
-        assert numbers_of(scene) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-        (marker,) = scene.left()
-        assert json.loads(scene.call("GET", marker)) == {"v": 2, "batch": 2}
-
-
 def test_queries_do_not_know_each_other(server, monkeypatch):
     with Scene(server) as scene:
         query = Query(scene, monkeypatch)
@@ -68,16 +58,6 @@ def test_a_large_batch_is_finished_from_its_first_rows(server, monkeypatch):
         query.run(0, [{"n": list(reversed(range(12)))}])
         assert numbers_of(scene) == list(range(12))
         assert len(scene.left()) == 1
-
-
-def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
-    with Scene(server, chunkRows=3, inlineBytes=0) as scene:
-        query = Query(scene, monkeypatch)
-        messages = query.tasks(0, [rows(12)])
-        scene.crash(lambda: query.writer.commit(messages, 0), monkeypatch)
-        query.writer.abort(messages, 0)
-        query.run(0, [rows(12)])
-        assert numbers_of(scene) == list(range(12))
 
 
 @pytest.mark.parametrize("options", [{}, {"chunkRows": 3}, {"inlineBytes": 0}])
