@@ -81,11 +81,7 @@ def submitted(cluster, java, python, folder, words):
 @pytest.mark.many_jvms
 def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, python, tmp_path):
     java = str(java_home(find_java()))
-    with (
-        start_server("rillet") as server,
-        server.wire() as connection,
-        Cluster(tmp_path, java) as cluster,
-    ):
+    with start_server("rillet") as server, server.wire() as connection, Cluster(tmp_path, java) as cluster:
         for n in range(1, 1001):
             connection.call("XADD", "orders", f"{n}-0", "n", str(n))
         words = ["--master", cluster.url, "--py-files", wheel, cluster_job.__file__]

@@ -9,18 +9,14 @@ from collections import defaultdict
 from contextlib import contextmanager, suppress
 
 import pytest
-from support.pipeline.cluster_pipeline import Pipeline
+from support.pipeline.cluster_pipeline import Pipeline, reader
 from support.pipeline.micro_batches import Engine
 from support.thorough import ALL
 
 import rillet.testing
-from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
-from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.redis.shards import connect
-from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import RangeStreamOptions
 from rillet.testing import StartError
 
 NAMES = ["s1", "s2", "s3"]
@@ -184,13 +180,6 @@ def given(place):
     return {"url": place.address, "retryIntervalMs": "20", "retries": "12"}
 
 
-def reader(mode, given):
-    given = given | {"startingOffsets": "earliest"}
-    if mode == "range":
-        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
-    return GroupStreamReader(default_schema("", group_columns()), given | {"mode": "group", "group": "g"})
-
-
 when = pytest.mark.parametrize("after", [False, True], ids=["before it has the command", "before it answers"])
 
 
@@ -214,7 +203,7 @@ def test_a_master_that_dies_at_any_command_is_waited_for(place, given, monkeypat
                     client.xadd(name, {"n": at}, id=f"{at + 1}-1")
         seen = []
         engine = Engine(
-            lambda: reader(mode, given | streams),
+            lambda: reader(mode, given | streams | {"startingOffsets": "earliest"}),
             lambda _, batches, seen=seen: seen.extend(
                 (row["stream"], row["id"]) for each in batches for row in each.to_pylist()
             ),

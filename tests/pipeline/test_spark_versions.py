@@ -11,16 +11,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import from_arrow_schema
+from support.pipeline.cluster_pipeline import reader
 from support.pipeline.micro_batches import Crash, Engine
 from support.servers import start_server
 from support.spark import every_mode
 
-from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
-from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
-from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import RangeStreamOptions
 from rillet.pipeline.spark_versions import RowWriter, UnaskedReader
 
 ROOT = Path(__file__).parents[2]
@@ -54,11 +51,8 @@ class AskedAs40:
         self._say(end)
         return self._reader.partitions(start, end)
 
-    def read(self, partition):
-        return self._reader.read(partition)
-
-    def stop(self):
-        self._reader.stop()
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
 
     def _say(self, last):
         """After a restart, before anything else: the last offset of Spark's log, twice."""
@@ -67,16 +61,10 @@ class AskedAs40:
             assert self._reader.partitions(last, last) == []
 
 
-def reader(mode, port):
-    given = {"port": str(port), "streams": "s", "startingOffsets": "earliest", "maxRowsPerTrigger": "4"}
-    if mode == "range":
-        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
-    return GroupStreamReader(default_schema("", group_columns()), given | {"mode": "group", "group": "g"})
-
-
 @pytest.mark.parametrize("mode", ["range", "group"])
 def test_a_reader_that_is_not_told_where_its_query_stands_reads_each_entry_once(mode, running):
     port = running("rillet").port
+    given = {"port": str(port), "streams": "s", "startingOffsets": "earliest", "maxRowsPerTrigger": "4"}
     for dies_at in range(6):
         for stop_before in ("log", "write", "commit"):
             with Connection(Endpoint(port=port)) as connection:
@@ -85,7 +73,7 @@ def test_a_reader_that_is_not_told_where_its_query_stands_reads_each_entry_once(
                     connection.call("XADD", "s", f"{n}-0", "n", n)
                 rows, log = {}, []
                 engine = Engine(
-                    lambda log=log: AskedAs40(reader(mode, port), is_new=len(log) < 2),
+                    lambda log=log: AskedAs40(reader(mode, given), is_new=len(log) < 2),
                     lambda batch, batches, rows=rows: rows.update(
                         {batch: [row["id"] for each in batches for row in each.to_pylist()]}
                     ),

@@ -2,7 +2,6 @@
 
 import gzip
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -154,11 +153,8 @@ def test_a_replay_with_new_ids_sends_nothing_twice(connection, tmp_path, capsys)
 def test_a_replay_of_another_database_is_another_replay(connection, tmp_path, capsys):
     aof = tmp_path / "appendonly.aof"
     aof.write_bytes(
-        b"".join(
-            encode_command(b"SELECT", db) + encode_command(b"XADD", b"s", b"1-0", b"db", db)
-            for db in (b"0", b"1", b"2")
-        )
-    )
+        b"".join(encode_command(b"SELECT", db) + encode_command(b"XADD", b"s", b"1-0", b"db", db) for db in (b"0", b"1", b"2")),
+    )  # fmt: skip
     for db in (0, 1, 2, 1):
         assert run(connection, aof, "--stream", "s", "--to", "t", "--ids", "new", "--source-db", db) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "0 entries went into t; 1 were there already"
@@ -197,18 +193,15 @@ def test_what_the_server_refuses_is_said(connection, tmp_path, capsys):
     assert "not milliseconds since 1970 and not an ISO time: 'yesterday'" in capsys.readouterr().err
 
 
-class FakeTime(SimpleNamespace):
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
 @pytest.fixture
 def time(monkeypatch):
-    monkeypatch.setattr(replay, "time", FakeTime(now=5.0))
-    return replay.time
+    class FakeTime:
+        now = 5.0
+        monotonic = staticmethod(lambda: FakeTime.now)
+        sleep = staticmethod(lambda seconds: setattr(FakeTime, "now", FakeTime.now + seconds))
+
+    monkeypatch.setattr(replay, "time", FakeTime)
+    return FakeTime
 
 
 def test_a_rate_is_kept(time):

@@ -3,12 +3,7 @@
 import json
 
 from rillet.pipeline.group.offset import GroupOffset
-from rillet.pipeline.monitoring.lag import (
-    Lag,
-    QueryState,
-    read_sources,
-    read_whole,
-)
+from rillet.pipeline.monitoring.lag import Lag, QueryState, read_sources, read_whole
 from rillet.pipeline.monitoring.metrics import QueryMetrics
 from rillet.pipeline.redis import ids
 from rillet.pipeline.source import offsets

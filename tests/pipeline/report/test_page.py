@@ -13,6 +13,9 @@ from rillet.pipeline.cli.progress import Progress
 GROUP = dict.fromkeys(
     "messages deliveries redelivered acked pending ack_p50 ack_p90 ack_p99 ack_max total_p50".split(), 1
 )
+GONE = {
+    "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 2, "taken_away": 0, "last_seen_ms": 1, "silent_ms": 90_000,
+}  # fmt: skip
 
 
 def charts(page):
@@ -48,10 +51,7 @@ def test_one_message_is_not_messages(report):
 
 
 def test_names_of_people_are_not_html(report):
-    row = {
-        "db": 2, "stream": "<s>", "group": "<g>", "consumer": "<script>", "pending": 2, "taken_away": 0,
-        "last_seen_ms": 1, "silent_ms": 90_000,
-    }  # fmt: skip
+    row = GONE | {"db": 2, "stream": "<s>", "group": "<g>", "consumer": "<script>"}
     page = report({"messages": 2, "pending": 2}, abandoned=[row])
     assert page.count("<script>") == 1  # that of the page
     assert "<b>&lt;script&gt;</b> has 2 messages in its hands and has been silent for 1 min 30 s." in page
@@ -80,20 +80,12 @@ def test_the_line_that_helps_is_beside_what_is_wrong(report):
     page = report(poison=[row, row | {"entry_id": "6-0", "state": "acked"}])
     assert "<code>redis-cli -n 2 XACK &#39;it&#39;&#34;&#39;&#34;&#39;s&#39; g 5-0</code>" in page
     assert "g 6-0</code>" not in page
-    gone = {
-        "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 2, "taken_away": 0, "last_seen_ms": 1,
-        "silent_ms": 90_000,
-    }  # fmt: skip
-    page = report(abandoned=[gone, gone | {"pending": 0, "taken_away": 1}])
+    page = report(abandoned=[GONE, GONE | {"pending": 0, "taken_away": 1}])
     assert page.count("<code>redis-cli XAUTOCLAIM s g <i>consumer</i> 90000 0</code>") == 1
 
 
 def test_each_cell_knows_its_heading_for_narrow_screens(report):
-    row = {
-        "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 0, "taken_away": 1, "last_seen_ms": 1,
-        "silent_ms": 90_000,
-    }  # fmt: skip
-    cells = re.findall(r"<td [^>]*>", report(abandoned=[row]))
+    cells = re.findall(r"<td [^>]*>", report(abandoned=[GONE | {"pending": 0, "taken_away": 1}]))
     assert len(cells) == 7
     assert all('data-of="' in cell for cell in cells)
 

@@ -8,18 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import (
-    ArrayType,
-    DayTimeIntervalType,
-    DecimalType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-    TimeType,
-    VariantType,
-    YearMonthIntervalType,
-)
+from pyspark.sql import types as t
 from support.thorough import examples
 
 from rillet.pipeline.sink.texts import texts
@@ -168,21 +157,23 @@ def test_a_time_whose_offset_has_seconds_is_written_in_utc():
 
 @pytest.mark.parametrize(
     "kind",
-    [VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), TimeType()],
+    [t.VariantType(), t.DayTimeIntervalType(), t.YearMonthIntervalType(), t.TimeType()],
     ids=lambda kind: kind.typeName(),
 )
 def test_types_that_no_entry_can_hold_are_found_wherever_they_are(kind):
     for whole in (
         kind,
-        ArrayType(kind),
-        MapType(StringType(), kind),
-        ArrayType(StructType().add("x", ArrayType(kind))),
+        t.ArrayType(kind),
+        t.MapType(t.StringType(), kind),
+        t.ArrayType(t.StructType().add("x", t.ArrayType(kind))),
     ):
-        assert unsupported(StructType().add("a", "integer").add("v", whole)) is kind
+        assert unsupported(t.StructType().add("a", "integer").add("v", whole)) is kind
 
 
 def test_types_that_are_read_back_are_supported():
     kind = (
-        StructType().add("a", ArrayType(MapType(StringType(), DecimalType(5, 2)))).add("b", "timestamp_ntz")
+        t.StructType()
+        .add("a", t.ArrayType(t.MapType(t.StringType(), t.DecimalType(5, 2))))
+        .add("b", "timestamp_ntz")
     )
-    assert unsupported(kind.add("c", NullType())) is None
+    assert unsupported(kind.add("c", t.NullType())) is None

@@ -14,7 +14,12 @@ from rillet.pipeline.source.values import parse_texts
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 UNUSUAL = [
-    "-", "2020-01-01", " ", " 7 ", "+7", "1e3", "1e400", "7.", "no", "\uff17", "0x10", "1." + "3" * 30, "9" * 45,
+    "-", "2020-01-01", " ", " 7 ", "+7", "1e3", "1e400", "7.", "no", "+1.2.3", "1-2", "\uff17", "0x10", "1." + "3" * 30, "9" * 45,
+]  # fmt: skip
+# Arrow makes another number of more than 38 digits, and does not say so.
+ODD = [
+    "9" * 39, "3402823669209384634633746074317682114565", "1." + "0" * 41, "-0." + "0" * 41 + "9", "12e-41", "1" + "0" * 60,
+    "0" * 50 + "12.345", "1.5e2", "99999.995", "-0.005", "1e18", "123456789012345678e19", ".5", "7.",
 ]  # fmt: skip
 
 
@@ -40,7 +45,7 @@ def boundaries(seed):
             f"{digits}e-{draw.randrange(40)}",
             f"{number % 1000}E{draw.randrange(36)}",
         ]
-    return [text for text in texts if text != "."]
+    return [text for text in texts if text != "."] + ODD
 
 
 def expected(text, kind):

@@ -1,9 +1,7 @@
 """pipeline/source/casts.py and time_casts.py without a JVM; tests/pipeline/spark/test_casts.py compares them with Spark."""
 
 import random
-import re
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -107,25 +105,6 @@ def test_json_follows_the_rule_of_texts():
     cells, bad = parse_json(["2026-11-20T10:00:00.123456789Z"], INSTANT)
     assert cells.to_pylist() == [datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)]
     assert bad == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "9" * 39, "3402823669209384634633746074317682114565", "1." + "0" * 41, "-0." + "0" * 41 + "9", "12e-41", "1" + "0" * 60,
-        "0" * 50 + "12.345", "1.5e2", "99999.995", "-0.005", "1e18", "123456789012345678e19", ".5", "7.", "+1.2.3", "1-2",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(("precision", "scale"), [(12, 2), (38, 10), (38, 0), (18, 18), (5, 2)])
-def test_a_decimal_is_the_number_of_its_text_or_nothing(text, precision, scale):
-    """Arrow makes another number of more than 38 digits, and does not say so."""
-    exact = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text) and Decimal(text)
-    if exact is not None:
-        exact = exact.quantize(Decimal(1).scaleb(-scale), context=Context(200, ROUND_HALF_UP))
-        exact = exact if abs(exact) < Decimal(10) ** (precision - scale) else None
-    for beside in ("1", "no"):
-        cells, _ = parse_texts([text.encode(), beside.encode()], pa.decimal128(precision, scale))
-        assert cells.to_pylist()[0] == exact
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,8 @@ def test_a_consumer_is_refused_and_its_entries_stay_pending(running):
         assert scene.pending() == 0
 
 
-def test_the_default_columns_hold_all_fields_and_are_never_refused():
+def test_the_default_columns_and_fields_that_nobody_asks_for_are_never_refused():
     look(default_schema(), [b"id", b"7", b"fields", b"x"])
-
-
-def test_fields_that_the_schema_does_not_ask_for_do_not_matter():
     look(ORDER, [b"stream", b"x", b"seq", b"1", b"total", b"5"])
 
 

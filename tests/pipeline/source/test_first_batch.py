@@ -8,8 +8,6 @@ from support.servers import start_server
 
 from rillet.pipeline.ledger.format import FollowingOptions, LedgerStreamReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import RangeStreamOptions
 
@@ -22,13 +20,6 @@ def server(tmp_path_factory):
     ) as server:
         server.aof = str(folder / "appendonlydir")
         yield server
-
-
-@pytest.fixture
-def connection(server):
-    with Connection(Endpoint(port=server.port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
 
 
 def reader(kind, server):

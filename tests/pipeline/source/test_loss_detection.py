@@ -249,18 +249,10 @@ steps = st.one_of(
 
 
 def change(history, what, number):
-    if what == "add":
-        history.add(number)
-    elif what in {"trim", "delete", "take out"}:
+    if what in {"trim", "delete", "take out"}:
         history.remove(what, number)
-    elif what == "set id":
-        history.set_id(number)
-    elif what == "save":
-        history.save()
-    elif what == "roll back":
-        history.roll_back(number)
-    elif what == "delete key":
-        history.delete_key()
+    elif what not in {"read", "restart"}:
+        getattr(history, what.replace(" ", "_"))(*[number] * (number is not None))
 
 
 @settings(max_examples=examples(600))

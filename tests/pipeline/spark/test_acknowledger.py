@@ -1,5 +1,7 @@
 """pipeline/group/acknowledger.py under a real Spark: what is committed is acknowledged without another batch, and nothing else."""
 
+from types import SimpleNamespace
+
 import pytest
 from pyspark.errors import StreamingQueryException
 from support.until import until
@@ -89,33 +91,23 @@ def test_a_batch_that_fails_is_not_acknowledged(spark, reading):
 
 def test_other_queries_and_other_groups_are_left_alone(reading):
     query = reading.run_once()
-
-    class Event:
-        progress = query.lastProgress
-
-    class Stranger:
-        id = "1b69906d-7553-4e5c-bac1-8752698a158b"
-
-    for other in (
-        Acknowledger(Stranger(), reading.options),
-        Acknowledger(query, reading.options | {"group": "h"}),
-    ):
-        other.onQueryProgress(Event())
+    event = SimpleNamespace(progress=query.lastProgress)
+    stranger = SimpleNamespace(id="1b69906d-7553-4e5c-bac1-8752698a158b")
+    for whose, group in ((stranger, "g"), (query, "h")):
+        other = Acknowledger(whose, reading.options | {"group": group})
+        other.onQueryProgress(event)
         other.close()
         assert reading.pending() == 5
     ours = Acknowledger(query, reading.options)
-    ours.onQueryProgress(Event())
+    ours.onQueryProgress(event)
     ours.close()
     assert reading.pending() == 0
 
 
 def test_a_server_that_is_away_stops_no_query_and_gets_the_acknowledgement_at_the_end(reading, caplog):
     query = reading.run_once()
-
-    class Event:
-        progress = query.lastProgress
-
-    Acknowledger(query, reading.options | {"port": "1", "retries": "0"}).onQueryProgress(Event())
+    event = SimpleNamespace(progress=query.lastProgress)
+    Acknowledger(query, reading.options | {"port": "1", "retries": "0"}).onQueryProgress(event)
     assert (
         "batch 0 is not acknowledged yet: [REDIS_STREAMS.CONNECTION_LOST] no answer from the Redis server"
         in caplog.text

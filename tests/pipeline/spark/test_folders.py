@@ -68,15 +68,6 @@ def test_the_last_batch_of_a_group_is_acknowledged(spark, redis, stream, elsewhe
     assert Counter(read(spark, elsewhere[0])) == Counter(f"{86_400_000 + n}-0" for n in range(1, 8))
 
 
-def test_data_without_its_checkpoint_is_not_written_to(spark, redis, stream, elsewhere, capsys):
-    address, behind = elsewhere
-    add(redis, stream, [1])
-    behind.mkdir()
-    (behind / "something").touch()
-    assert ingest(redis, stream, address) == 1
-    assert f"{address} is not empty and has no _checkpoint" in capsys.readouterr().err
-
-
 def test_tables_that_this_process_writes_are_refused(spark, redis, stream, elsewhere, capsys):
     add(redis, stream, [1])
     assert ingest(redis, stream, elsewhere[0], "--format", "delta") == 1

@@ -6,6 +6,7 @@ from functools import partial
 
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 from support.spark.queries import forget_last_commit
 
 import rillet.testing
@@ -108,6 +109,13 @@ def test_the_ledger_becomes_parquet_as_it_grows(spark, tmp_path):
     assert Counter(row["event"] for row in written)["acked"] == 30
 
 
+def table_of(kind, folder, name):
+    if kind == "delta":
+        return DeltaTable(str(folder / "delta")).to_pyarrow_table()
+    with iceberg_table(folder, name) as table:
+        return table.scan().to_arrow()
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
     folder = tmp_path / kind
@@ -117,15 +125,9 @@ def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
     add(redis, stream, range(51, 61))
     assert ingest(redis, folder, "--streams", stream, "--format", kind) == 0
     if kind == "delta":
-        from deltalake import DeltaTable
-
-        table = DeltaTable(str(folder / "delta"))
         query = json.loads((folder / "_checkpoint" / "metadata").read_text())["id"]
-        assert table.transaction_version(query) == 1
-        found = table.to_pyarrow_table()
-    else:
-        with iceberg_table(folder, "rillet.rows") as table:
-            found = table.scan().to_arrow()
+        assert DeltaTable(str(folder / "delta")).transaction_version(query) == 1
+    found = table_of(kind, folder, "rillet.rows")
     assert sorted(ids.from_key(key) >> 64 for key in found["id_key"].to_pylist()) == list(range(1, 61))
 
 
@@ -135,11 +137,4 @@ def test_another_query_is_not_mistaken_for_one_that_was_there(form, spark, tmp_p
     frame = spark.createDataFrame([(1, "x")], "n INT, word STRING")
     for query, number in (("a", 0), ("a", 0), ("b", 0), ("a", 1), ("b", 0), ("a", 0)):
         write(tmp_path, batch=frame, number=number, query=query)
-    if form == "iceberg":
-        with iceberg_table(tmp_path, "a.b") as table:
-            found = table.scan().to_arrow().num_rows
-    else:
-        from deltalake import DeltaTable
-
-        found = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table().num_rows
-    assert found == 3
+    assert table_of(form, tmp_path, "a.b").num_rows == 3

@@ -23,6 +23,13 @@ numbers = itertools.count()
 ROWS = pa.schema({"n": pa.string()})
 
 
+def reader(mode: str, given: dict[str, str]) -> Any:
+    """Return a reader of streams in either mode."""
+    if mode == "range":
+        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
+    return GroupStreamReader(default_schema("", group_columns()), given | {"mode": "group", "group": "g"})
+
+
 class Pipeline:
     """One query from streams to one stream.
 
@@ -58,11 +65,10 @@ class Pipeline:
         return {"streaming.sql.batchId": str(self._batch), "sql.streaming.queryId": self.output}[name]
 
     def _reader(self) -> Any:
-        if self._mode == "group":
-            given = self._given | {"group": "g", "consumer": "me", "claimMinIdleMs": "0"}
-            return GroupStreamReader(default_schema("", group_columns()), given)
-        options = RangeStreamOptions.of(self._given | {"maxRowsPerTrigger": "50"})
-        return RangeStreamReader(default_schema(), options)
+        of_group = {"consumer": "me", "claimMinIdleMs": "0"}
+        return reader(
+            self._mode, self._given | (of_group if self._mode == "group" else {"maxRowsPerTrigger": "50"})
+        )
 
     def _write(self, batch: int, batches: list[Any]) -> None:
         self._batch = batch
@@ -74,11 +80,8 @@ class Pipeline:
     def add(self, count: int, connection: Connection | None = None) -> None:
         """Add so many numbered entries, spread over the streams."""
         for at, stream in enumerate(self.inputs):
-            _add(
-                connection or self.connection,
-                stream,
-                range(self.added, self.added + count)[at :: len(self.inputs)],
-            )
+            new = range(self.added, self.added + count)[at :: len(self.inputs)]
+            _add(connection or self.connection, stream, new)
         self.added += count
 
     def written(self) -> Counter[int]:

@@ -139,10 +139,7 @@ def test_pieces_cut_anywhere_give_the_rows_of_one_or_are_refused(path, data, cut
         {at for at, _ in cuts if at < len(data)} | {end for end in (ends.begins or [])[::3] if end}
     )
     guesses = dict(cuts)
-    cursors = [
-        START,
-        *(Cursor(at, guesses.get(at, 0)) for at in places),
-    ]
+    cursors = [START, *(Cursor(at, guesses.get(at, 0)) for at in places)]
     # What is guessed of clock and number is right if the place is.
     cursors = [with_truth(data, cursor) for cursor in cursors]
     pieces = [
