@@ -48,7 +48,7 @@ def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
     compare(mine, range(part * RUNS, (part + 1) * RUNS))
 
 
-@pytest.mark.parametrize("family", ["stream", "hash", "list", "set", "sorted-set"])
+@pytest.mark.parametrize("family", ["stream", "hash", "list", "set", "sorted-set", "bitmap"])
 @pytest.mark.parametrize("mine", COMPARED)
 def test_random_commands_of_one_type_leave_the_same_as_on_the_real_server(mine, family):
     compare(mine, range(RUNS), family)
