@@ -19,6 +19,7 @@ from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
+from ...storage.collections.hash import Hash
 from ...storage.keyspace.database import Database
 from ..server import Server
 from .command_entry import CommandEntry
@@ -72,7 +73,10 @@ class Mending:
         client.update_state()
         if not entry.write:
             for reference in keys_of(entry.command, argv):
-                client.db.tidy(argv[reference.index])
+                client.db.tidy(key := argv[reference.index])
+                value = client.db.entries.get(key)
+                if isinstance(value, Hash):  # a field past its time may have gone without the time
+                    value.make_whole()
         elif entry.name in {"flushdb", "flushall"}:
             self._mend_flush(client, argv, everything=entry.name == "flushall")
         elif entry.name.startswith("function|"):

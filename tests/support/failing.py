@@ -27,10 +27,8 @@ from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
-from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.keyspace.database import Database
 from rillet.storage.streams.iteration import iter_entries
-from rillet.storage.streams.stream import Stream
 from rillet.storage.value_types import Value
 
 
@@ -313,9 +311,7 @@ def _faults_of_tables(db: Database) -> Iterator[str]:
 def _faults_inside(value: Value) -> Iterator[str]:
     if isinstance(value, Collection) and not len(value):
         yield "it is empty"
-    if not isinstance(value, Stream | SortedSet):
-        return
-    for each in (value, *getattr(value, "groups", {}).values()):
+    for each in () if isinstance(value, bytes) else (value, *getattr(value, "groups", {}).values()):
         try:
             check_invariants(each)
         except AssertionError as error:
