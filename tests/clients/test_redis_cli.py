@@ -15,6 +15,7 @@ import time
 import pytest
 from support.live import DEADLINE, LiveServer, eventually
 from support.programs.clients import require_program
+from support.tool import run_program
 from support.wire import encode_command
 
 
@@ -266,13 +267,7 @@ def benchmark(server, kind):
 
     def run(*words) -> list[str]:
         """The lines of its CSV without the header: a name and requests per second each."""
-        done = subprocess.run(
-            [program, "-p", str(server.port), "--csv", "-n", "2000", "-c", "20", *map(str, words)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run_program(program, "-p", server.port, "--csv", "-n", "2000", "-c", "20", *words)
         assert done.returncode == 0, done.stderr
         assert "Error" not in done.stdout + done.stderr
         return [line.split(",")[0].strip('"') for line in done.stdout.splitlines()[1:]]

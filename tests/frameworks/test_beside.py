@@ -1,12 +1,12 @@
 """What docs/beside-others.md says of the neighbours that pip installs, in an environment of their own."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.programs.frameworks import python_environment
 from support.servers import start_server
+from support.tool import run_program
 
 pytestmark = pytest.mark.frameworks
 ROOT = Path(__file__).parents[2]
@@ -17,9 +17,7 @@ VERSIONS = (ROOT / "tests/frameworks/environments/beside.txt").read_text(encodin
 def run(program: str, folder: Path) -> list[str]:
     """Run a program in the environment of the neighbours, and return what it prints."""
     python = python_environment("beside") / "bin" / "python"
-    done = subprocess.run(
-        [python, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_program(python, "-c", program, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -127,8 +125,4 @@ r.shutdown()
         wire.call("XADD", "s", "1-0", "f", "v")
         wire.call("SAVE")
     python = python_environment("beside") / "bin" / "python"
-    done = subprocess.run(
-        [python, "-c", program.format(file="dump.rdb")],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
+    assert run_program(python, "-c", program.format(file="dump.rdb"), cwd=tmp_path).returncode != 0

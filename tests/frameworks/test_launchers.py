@@ -11,6 +11,7 @@ import pytest
 from support import needs
 from support.programs.frameworks import node_environment, python_environment
 from support.servers import require_binary
+from support.tool import run_program
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "other-languages.md"
 BEGINNING = """
@@ -37,15 +38,7 @@ def run_node(tmp_path: Path, program: str, **variables: str) -> str:
         needs.leave_out("node")
     file = tmp_path / "program.js"
     file.write_text(BEGINNING + program)
-    done = subprocess.run(
-        ["node", file],
-        cwd=tmp_path,
-        env=environment_of(**variables),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program("node", file, cwd=tmp_path, env=environment_of(**variables))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -108,14 +101,8 @@ def test_pytest_redis_starts_rillet(tmp_path):
         "def test_it_is_empty_again(redisdb):\n"
         "    assert redisdb.keys() == []\n"
     )
-    done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--redis-exec={require_binary('rillet')}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--redis-exec={require_binary('rillet')}"]
+    done = run_program(python, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
 
@@ -132,9 +119,7 @@ for password in (None, "secret"):
     print(container.image, container._command, sorted(container.ports), type(container._wait_strategy).__name__)
 """
     python = python_environment("launchers") / "bin" / "python"
-    done = subprocess.run(
-        [python, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_program(python, "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     plain, with_password = done.stdout.splitlines()
     assert plain == "rillet None ['6379'] PingWaitStrategy"

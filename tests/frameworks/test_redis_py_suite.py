@@ -1,7 +1,6 @@
 """redis-py's own tests, which come with its source: what passes on redis-server passes on Rillet."""
 
 import re
-import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -10,6 +9,7 @@ import pytest
 from support.programs.frameworks import python_environment, source_distribution
 from support.proxies import proxied
 from support.servers import start_server
+from support.tool import run_program
 
 ENVIRONMENT = "redis_py_suite"
 # All that is about a server, as far as it needs neither modules nor a cluster, sentinels or a second server.
@@ -43,16 +43,12 @@ def outcomes(kind: str, protocol: int, folder: Path, files: list[str]) -> dict[s
         start_server(name, "--enable-debug-command", "yes") as server,
         proxied(server.port) if behind else nullcontext(server.port) as port,
     ):
-        done = subprocess.run(
-            [python_environment(ENVIRONMENT) / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "-W", "ignore", "--timeout", "60", "--tb", "native", "-m", " and ".join(f"not {mark}" for mark in LEFT_OUT),
-             "--redis-url", f"redis://127.0.0.1:{port}/9", "--protocol", str(protocol),
-             "--junitxml", report, *(f"tests/{file}" for file in files)],
-            cwd=source_distribution(ENVIRONMENT, "redis"),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
+        done = run_program(
+            python_environment(ENVIRONMENT) / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            "-W", "ignore", "--timeout", "60", "--tb", "native", "-m", " and ".join(f"not {mark}" for mark in LEFT_OUT),
+            "--redis-url", f"redis://127.0.0.1:{port}/9", "--protocol", protocol,
+            "--junitxml", report, *(f"tests/{file}" for file in files),
+            seconds=SECONDS, cwd=source_distribution(ENVIRONMENT, "redis"),
         )  # fmt: skip
     assert done.returncode in {0, 1}, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return {

@@ -1,9 +1,9 @@
 """What a first test does not import; each module costs it a millisecond."""
 
-import subprocess
 import sys
 
 from support.programs.pytest_run import run_tests
+from support.tool import run_program
 
 FIRST_TEST = """
 import sys
@@ -42,10 +42,7 @@ UNUSED_WITHOUT_FILES = (
 
 
 def test_a_first_test_imports_nothing_that_it_does_not_need():
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_TEST], capture_output=True, text=True, timeout=60, check=True
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(run_program(sys.executable, "-c", FIRST_TEST).stdout.split())
     assert "rillet.testing.server" in loaded
     assert not {f"rillet.testing.{name}" for name in UNNEEDED} & loaded
     assert (

@@ -1,6 +1,5 @@
 """A bad start of a test server is a StartError, whatever the reason, and leaves nothing behind."""
 
-import subprocess
 import sys
 import tempfile
 import threading
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.live import eventually
+from support.tool import run_program
 from support.wire import Wire
 
 import rillet.testing
@@ -195,7 +195,5 @@ with rillet.testing.Server(process=True) as server:
     server.reset()
 print([name for name in sys.modules if name.startswith("rillet.server.server")])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_program(sys.executable, "-c", program)
     assert done.stdout.strip() == "[]", done.stderr

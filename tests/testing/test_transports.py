@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import redis
 from support.background import aside
+from support.tool import run_program
 from support.until import until
 
 import rillet.testing
@@ -572,9 +573,7 @@ print(interrupted)
 @pytest.mark.parametrize("kind", ["KeyboardInterrupt", "ValueError"])
 def test_an_exception_of_a_handler_leaves_the_server_whole(kind):
     code = INTERRUPTED.replace("KIND", kind)
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_program(sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 5
 

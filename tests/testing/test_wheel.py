@@ -16,6 +16,7 @@ import pytest
 from support.programs.frameworks import python_environment
 from support.programs.pythons import pythons
 from support.programs.readme import file_for_pytest, program, redis_cli, run_server_block, running, story
+from support.tool import run_program
 
 import rillet.testing
 
@@ -220,17 +221,12 @@ def test_type_is_kept(sim: Simulation) -> None:
 def test_the_types_of_the_public_names_are_there_for_a_users_mypy(environment, tmp_path):
     (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
     words = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment, "uses.py"]
-    done = subprocess.run(
-        list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_program(*words, seconds=300, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     (tmp_path / "uses.py").write_text(USES + "server.clock.advance(hours='1')\n", encoding="utf-8")
-    done = subprocess.run(
-        list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert (
-        f"uses.py:{len(USES.splitlines()) + 1}: error" in done.stdout
-    )  # the types are seen: Any would allow it
+    done = run_program(*words, seconds=300, cwd=tmp_path)
+    # The types are seen: Any would allow it.
+    assert f"uses.py:{len(USES.splitlines()) + 1}: error" in done.stdout
 
 
 @pytest.fixture
@@ -315,14 +311,9 @@ def test_a_folder_of_the_same_name_does_not_hide_the_package_without_a_word(envi
 def test_without_spark_the_pipeline_says_how_to_get_it(environment, tmp_path):
     output = run(environment, "-m", "rillet", "pipeline", "--help", cwd=tmp_path).stdout
     assert "doctor" in output
-    done = subprocess.run(
-        [str(environment), "-m", "rillet", "pipeline", "doctor", "--port", "1"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_program(environment, "-m", "rillet", "pipeline", "doctor", "--port", "1", cwd=tmp_path)
     assert done.returncode == 1
     assert "WRONG   pyspark: not installed\n          -> pip install 'rillet[spark]'" in done.stdout
     program = "import rillet.pipeline; rillet.pipeline.session()"
-    done = subprocess.run(
-        [str(environment), "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_program(environment, "-c", program, cwd=tmp_path)
     assert "rillet.pipeline needs pyspark: pip install 'rillet[spark]'" in done.stderr

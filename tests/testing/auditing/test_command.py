@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from support.live import eventually
+from support.tool import run_program
 
 WORKER = Path(__file__).parents[3] / "docs" / "testing" / "workers" / "worker.py"
 NAIVE = """\
@@ -26,14 +27,8 @@ while True:
 """
 
 
-def audit(*words: str | Path, timeout: int = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rillet", "audit", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def audit(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return run_program(sys.executable, "-m", "rillet", "audit", *words)
 
 
 def test_a_worker_that_keeps_its_promises_ends_with_status_0(tmp_path):
