@@ -12,55 +12,16 @@ from random import Random
 import pytest
 from fuzz.starts import start
 from support.live import LiveServer, eventually
+from support.streams.random_data import play, random_data
 
 from rillet.storage.aof.check import check_aof
 from rillet.storage.rdb.check import check_rdb
 
 FLIPS = int(os.environ.get("RILLET_FLIPS", "25"))
-LIBRARY = "#!lua name=mine\nredis.register_function('mine', function(keys, args) return args[1] end)"
 # What a start logs of a file that it refuses: its place or what is wrong.
 REFUSALS = (
     "Fatal error loading the DB", "AOF", "append only file", "append-only", "manifest", "Bad file format",
 )  # fmt: skip
-
-
-def fill(call, name: str) -> None:
-    """Commands of every kind, on keys of this name."""
-    call("SET", f"{name}:number", "12345")
-    call("SET", f"{name}:text", "text " * 50, "PXAT", "99999999999999")
-    call("APPEND", f"{name}:text", "more")
-    call("RPUSH", f"{name}:list", *(str(number) for number in range(40)), "x" * 300)
-    call("SADD", f"{name}:numbers", 1, 2, 70000, 2**40)
-    call("SADD", f"{name}:set", *(f"member{number}" for number in range(20)))
-    call("ZADD", f"{name}:sorted", *(word for number in range(20) for word in (number / 3, f"m{number}")))
-    call("HSET", f"{name}:hash", *(f"w{number}" for number in range(20)))
-    call("HPEXPIREAT", f"{name}:hash", "99999999999999", "FIELDS", "2", "w0", "w2")
-    call("PFADD", f"{name}:loglog", *(f"w{number}" for number in range(30)))
-    for number in range(1, 60):
-        call(
-            "XADD",
-            f"{name}:stream",
-            f"{number}-{number}",
-            "field",
-            f"value{number}",
-            "other",
-            "x" * (number % 7),
-        )
-    call("XGROUP", "CREATE", f"{name}:stream", "group", "0")
-    call("XREADGROUP", "GROUP", "group", "alice", "COUNT", 20, "STREAMS", f"{name}:stream", ">")
-    call("XREADGROUP", "GROUP", "group", "bob", "COUNT", 5, "STREAMS", f"{name}:stream", ">")
-    call("XACK", f"{name}:stream", "group", "3-3", "9-9")
-    call("XCLAIM", f"{name}:stream", "group", "carol", 0, "4-4", "5-5")
-    call("XDEL", f"{name}:stream", "1-1", "30-30")
-    call("XTRIM", f"{name}:stream", "MAXLEN", 50)
-    call("MULTI")
-    call("SET", f"{name}:one", 1)
-    call("INCR", f"{name}:one")
-    call("EXEC")
-    call("SELECT", 5)
-    call("SET", f"{name}:five", "5")
-    call("SELECT", 0)
-    call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +29,10 @@ def made(tmp_path_factory) -> Path:
     """The folder of a server with an append-only file of a base and increments, and a dump file."""
     root = tmp_path_factory.mktemp("flips")
     with LiveServer(dir=root, appendonly=True, rdbchecksum=True) as server, server.wire() as wire:
-        fill(wire.call, "base")
+        play(wire, random_data(Random(134), 10))  # of every type, with transactions, in scripts, too
         assert wire.call("BGREWRITEAOF").kind == "+"
         eventually(lambda: b"aof_rewrite_in_progress:0" in wire.call("INFO", "persistence").value)
-        fill(wire.call, "later")
+        play(wire, random_data(Random(1134), 10))
         assert wire.call("SAVE").value == b"OK"
     return root
 

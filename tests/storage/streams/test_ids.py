@@ -31,11 +31,6 @@ def test_digits_are_read_as_words_of_any_spelling(ms, seq, missing_seq):
     assert parsed(word, missing_seq) == parsed(b" " + word, missing_seq)
 
 
-@given(st.integers(0, MAX_ID), st.integers(0, MAX_ID))
-def test_ids_order_by_milliseconds_and_then_by_sequence(one, other):
-    assert (one < other) == (divmod(one, 1 << 64) < divmod(other, 1 << 64))
-
-
 @pytest.mark.parametrize(
     "word",
     [
