@@ -73,10 +73,13 @@ class Mending:
         client.update_state()
         if not entry.write:
             for reference in keys_of(entry.command, argv):
-                client.db.tidy(key := argv[reference.index])
+                key = argv[reference.index]
+                client.db.tidy(key)
                 value = client.db.entries.get(key)
-                if isinstance(value, Hash):  # a field past its time may have gone without the time
+                if type(value) is Hash:  # a lookup deletes fields that have expired
                     value.make_whole()
+                    if not value.fields:
+                        client.db.remove(key)
         elif entry.name in {"flushdb", "flushall"}:
             self._mend_flush(client, argv, everything=entry.name == "flushall")
         elif entry.name.startswith("function|"):
@@ -103,7 +106,10 @@ class Mending:
             from ...storage.rdb.half_changed_values import mended
 
             fresh, payload = mended(
-                value, self._rdb_version(), keyspace.idempotency_defaults, keyspace.limits
+                value,
+                self._rdb_version(),
+                keyspace.idempotency_defaults,
+                keyspace.limits,
             )
             if fresh is not None:
                 records.append([b"RESTORE", key, b"%d" % (expiry or 0), payload, b"ABSTTL"])

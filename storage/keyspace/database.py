@@ -401,10 +401,11 @@ class Database:
             return 0
         looked_at = 0
         while self.due and self.due[0][0] < keyspace.now and looked_at < limit:
-            when, key = heapq.heappop(self.due)
+            when, key = self.due[0]
             looked_at += 1
             if self.expires.get(key) == when:
                 self.expire(key)
+            heapq.heappop(self.due)  # after the deletion: if that fails, the next cycle tries again
         return looked_at
 
     # Signals

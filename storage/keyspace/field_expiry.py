@@ -49,7 +49,8 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
 
     The caller must call ``after_drops`` once for all dropped fields.
     """
-    value.discard(field)
+    if not value.discard(field):
+        value.persist(field)  # an interrupted drop has removed the field alone
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
         db.keyspace.on_field_expired(db, key, field)
@@ -98,7 +99,7 @@ def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None
             break
         drop(db, key, value, first[1])
         dropped.append(first[1])
-    if dropped:
+    if dropped or not value.fields:  # an interrupted cycle has dropped the last field
         after_drops(db, key, value, dropped)
     return len(dropped)
 

@@ -302,7 +302,11 @@ EXAMPLES: dict[str, list[Example]] = {
     "fcall": [Example(f"FUNCTION LOAD {LIBRARY}", "FCALL f 1 n")],
     # Expiry at a lookup
     "get": [Example(EXPIRING, "GET k", wait=100), Example(EXPIRING, "SCAN 0\nGET k", wait=100)],
-    "hget": [Example(HASH + "\nHPEXPIRE h 10 FIELDS 2 a b", "HGET h a", wait=100)],
+    "hget": [
+        Example(HASH + "\nHPEXPIRE h 10 FIELDS 2 a b", "HGET h a", wait=100),
+        Example("HSETEX g PX 10 FIELDS 1 a 1", "HGET g a", wait=100),
+        Example("HSETEX g PX 10 FIELDS 2 a 1 b 2", "HMGET g b a", wait=100),
+    ],
 }  # fmt: skip
 
 ALL = [
@@ -408,6 +412,26 @@ def test_so_does_one_with_any_other_exception(trial, error):
         for example in EXAMPLES[name][:2]:
             _, wrong = check_example(trial, name, example, error)
             assert not wrong, "\n".join(wrong[:12])
+
+
+def test_a_cycle_of_expiry_that_fails_at_any_call_is_completed_by_the_next(trial):
+    fields = "HPEXPIRE h 10 FIELDS 2 a b\nHSETEX g PX 10 FIELDS 1 a 1\n"
+    keys = "SET k v PX 10\nZADD z 1 a\nPEXPIRE z 10\n"
+    example = Example(f"{HASH}\n{fields}{keys}{GROUP}\nPEXPIRE x 10", "PING", wait=100)
+    place, failing = 0, Failing(0)
+    while place <= failing.calls:
+        place += 1
+        begin(trial, example)
+        trial.server.keyspace.now = trial.clock.now
+        failing = Failing(place)
+        sys.setprofile(failing)
+        trial.guard(trial.server.active_expiry.step)
+        sys.setprofile(None)
+        trial.server.active_expiry.step()
+        settle(trial)
+        assert list(trial.server.keyspace.databases[0].entries) == [b"h"], failing.raised
+        assert not disagreements(trial), failing.raised
+    assert place > 100
 
 
 def test_an_error_while_the_keys_are_mended_is_survived_once():
