@@ -34,13 +34,12 @@ from .process import StartError
 from .seeds import Seed, run_commands, seed_file
 from .server import check_transport, data_of, flags_of
 from .snapshot import Snapshot, SnapshotStore
-from .spies import HasSpies
+from .spies import POLL_SECONDS, HasSpies
 
 if TYPE_CHECKING:
     import redis.asyncio
 
 
-_POLL_SECONDS: Final = 0.01
 _DEFAULT_PORT: Final = 6379
 # Features that need threads, processes or kinds of sockets that not every event loop has.
 _REFUSED: Final = {
@@ -347,17 +346,8 @@ class LoopServer(HasSpies, HasFaults):
         Raises:
             TimeoutError: the text lists the pending and the undelivered entries.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + timeout
-        while not self._is_idle(
-            stream.encode(errors="surrogateescape"), group.encode(errors="surrogateescape")
-        ):
-            if loop.time() >= until:
-                raise TimeoutError(
-                    f"{stream!r} is not idle in group {group!r} after {timeout} seconds: "
-                    + self._unfinished(stream, group)
-                )
-            await asyncio.sleep(_POLL_SECONDS)
+        for _ in self._until_idle(stream, group, timeout, asyncio.get_running_loop().time):
+            await asyncio.sleep(POLL_SECONDS)
 
     # Inside
 

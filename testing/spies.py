@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from .ageing import HasAge
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..console.entry_history import History
     from .streams import Group, Stream
 
-_POLL_SECONDS: Final = 0.01
+POLL_SECONDS: Final = 0.01
 _WATCHED: Final = 1000  # commands
 _SHOWN: Final = 5
 
@@ -69,16 +69,21 @@ class HasStreams(TakesCommands):
         Raises:
             TimeoutError: the text lists the pending and the undelivered entries.
         """
-        from .streams import to_bytes
+        for _ in self._until_idle(stream, group, timeout, time.monotonic):
+            time.sleep(POLL_SECONDS)
 
-        until = time.monotonic() + timeout
-        while not self._is_idle(to_bytes(stream), to_bytes(group)):
-            if time.monotonic() >= until:
+    def _until_idle(
+        self, stream: str, group: str, timeout: float, now: Callable[[], float]
+    ) -> Iterator[None]:
+        """Yield before each pause of a wait for an idle group; raise TimeoutError after ``timeout`` seconds of ``now``."""
+        until = now() + timeout
+        while not self._is_idle(stream, group):
+            if now() >= until:
                 raise TimeoutError(
                     f"{stream!r} is not idle in group {group!r} after {timeout} seconds: "
                     + self._unfinished(stream, group)
                 )
-            time.sleep(_POLL_SECONDS)
+            yield
 
     def assert_acked(self, stream: str, group: str, *ids: str | bytes) -> None:
         """Assert that a group has acknowledged entries; without IDs, all entries of the stream.
@@ -110,24 +115,25 @@ class HasStreams(TakesCommands):
                 problems[entry] = f"{entry} was not delivered"
         return problems
 
-    def _is_idle(self, stream: bytes, group: bytes) -> bool:
+    def _is_idle(self, stream: str, group: str) -> bool:
         import hiredis
 
-        from .streams import pairs
+        from .streams import pairs, to_bytes
 
+        key = to_bytes(stream)
         try:
-            groups = self._command(b"XINFO", b"GROUPS", stream)
+            groups = self._command(b"XINFO", b"GROUPS", key)
         except hiredis.ReplyError as error:
             if str(error).startswith("ERR no such key"):
                 return False
             raise
-        found = next((each for each in map(pairs, groups) if each["name"] == group), None)
+        found = next((each for each in map(pairs, groups) if each["name"] == to_bytes(group)), None)
         if found is None or found["pending"]:
             return False
         if found["lag"] is not None:
             return not found["lag"]
         # After deletions the server does not know the lag.
-        return not self._command(b"XRANGE", stream, b"(" + found["last-delivered-id"], b"+", b"COUNT", b"1")
+        return not self._command(b"XRANGE", key, b"(" + found["last-delivered-id"], b"+", b"COUNT", b"1")
 
     def _unfinished(self, name: str, group: str) -> str:
         try:
