@@ -9,6 +9,7 @@ from differential.crossed import Crossed
 from differential.crossing import CONNECTIONS, LOOKING, THEMES, Story
 from differential.pairs import PAIRS, VERSIONS
 from differential.player import Difference, describe, read_story
+from support.thorough import examples
 
 # By name: the steps of a story that once differed.
 KNOWN = {
@@ -16,8 +17,8 @@ KNOWN = {
     for text in (Path(__file__).parent / "stories.txt").read_text().split("\n\n")[1:]
 }
 SIZE = 60
-# By version of Rillet: so many stories of fixed seeds take some ten seconds.
-STORIES = 40
+# By version of Rillet: so many stories of fixed seeds take some five seconds.
+STORIES = examples(40)
 
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
