@@ -6,7 +6,6 @@ counts how many commands of the flood ran in that turn: as long as a turn takes,
 
 import itertools
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Self
 
 import pytest
 from support.live import LiveServer, eventually
-from support.tls import client_context, make_certificates
+from support.tls import TlsWire, make_certificates
 from support.wire import Wire, encode_command
 
 
@@ -63,17 +62,6 @@ def flooded(certificates: Path) -> Iterator[LiveServer]:
             for number in range(1, 101):
                 wire.call("XADD", "hundred", f"{number}-0", "field", f"value-{number}")
         yield server
-
-
-class TlsWire(Wire):
-    """A connection by TLS."""
-
-    def __init__(self, port: int, context: ssl.SSLContext) -> None:
-        self._context = context
-        super().__init__(port, timeout=60)
-
-    def _connect(self, port: int, timeout: float) -> socket.socket:
-        return self._context.wrap_socket(super()._connect(port, timeout))
 
 
 class Turns:
@@ -141,7 +129,7 @@ def flood(wire: Wire, load: Load, *, reads: bool) -> threading.Thread:
 def test_no_turn_of_the_loop_belongs_to_one_client(flooded, certificates, name, reads, secure):
     load = LOADS[name]
     tls_port = flooded.inside.config.tls_port
-    loud = TlsWire(tls_port, client_context(certificates)) if secure else flooded.wire()
+    loud = TlsWire(tls_port, certificates) if secure else flooded.wire()
     with loud, flooded.wire() as quiet, Turns(flooded) as turns:
         before = flooded.inside.stats.commands_processed
         thread = flood(loud, load, reads=reads)

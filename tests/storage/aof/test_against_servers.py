@@ -4,18 +4,14 @@ from pathlib import Path
 
 import pytest
 from support.servers import start_server
-from support.wire import encode_command
 
+from rillet.protocol.replies import command as encode
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import Manifest
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.loading import AofError
 
 FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
-
-
-def encode(command: list[bytes]) -> bytes:
-    return encode_command(*command)
 
 
 ONE = [b"XADD", b"s", b"1-1", b"a", b"b"]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire import encode_command
 
+from rillet.protocol.replies import command as encode
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.writer import AppendOnlyFile
 from rillet.storage.files import FileOperations
@@ -25,10 +25,6 @@ groups = st.lists(
     | st.lists(commands, min_size=1, max_size=3).map(lambda inner: [MULTI, *inner, EXEC]),
     max_size=12,
 )
-
-
-def encode(command: list[bytes]) -> bytes:
-    return encode_command(*command)
 
 
 def folder(root: Path, *parts: bytes) -> Path:

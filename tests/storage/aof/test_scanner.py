@@ -2,16 +2,11 @@ from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire import encode_command
 
+from rillet.protocol.replies import command as encode
 from rillet.storage.aof import scanner
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.scanner import End, Transactions, scan_by_hand, scan_quickly
-
-
-def encode(command: list[bytes]) -> bytes:
-    return encode_command(*command)
-
 
 # Values that look like the frame around them are what could lead a scanner astray.
 traps = st.sampled_from(

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.invariants import check_invariants
 
+from rillet.protocol.replies import bulk_array as resp
 from rillet.server.debugging.digest import value_digest
 from rillet.storage.codecs import listpack
 from rillet.storage.codecs.crc64 import crc64
@@ -24,10 +25,6 @@ from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
 
 NODE = 40  # entries, enough for a node to be kept
-
-
-def resp(words):
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
 def stream_of(entries, names=(b"f",), node=NODE):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.streams.pending import given_back
 
+from rillet.protocol.replies import bulk_array as resp
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.stream_commands import stream_commands
@@ -22,10 +23,6 @@ WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(l
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
 TIMES = st.integers(-(1 << 40), 1 << 62)
 NAMES = st.binary(max_size=5)
-
-
-def resp(words):
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
 @st.composite
