@@ -10,7 +10,7 @@ LIGHT = (
     "huey",  # list, priority and expiring storages; chains, retries
     "rq",  # queues, results, dependencies, the scheduler; a job of a killed worker is found
     "taskiq",  # three brokers, results, two schedule sources; a task of a killed worker is claimed
-    "walrus",  # the 131 tests that it ships: containers, consumer groups, time series, locks, models
+    "walrus",  # the tests that it ships: containers, consumer groups, time series, locks, models
 )
 # Long to install or to run, each in an environment of its own: `make test-frameworks`.
 HEAVY = (
