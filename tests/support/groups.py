@@ -3,15 +3,6 @@
 from support.fake_server import make_client, run
 
 from rillet.commands.runtime.client import Client
-from rillet.commands.streams import xadd as streams
-from rillet.commands.streams import xclaim as claims
-from rillet.commands.streams import xgroup as groups
-from rillet.commands.streams import xinfo as stream_info
-from rillet.commands.streams import xpending as pending
-from rillet.commands.streams import xreadgroup as stream_reads
-
-# Importing them is what registers the commands.
-FAMILIES = (claims, groups, pending, stream_info, stream_reads, streams)
 
 
 def group_client(entries: int = 3, resp: int = 2, start: str = "0") -> Client:

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.bitmaps import bitfield as bitfields  # noqa: F401 - they declare commands
 from rillet.commands.bitmaps import bits as bitmaps
 from rillet.commands.runtime.step_sizes import ServerTuning
-from rillet.commands.strings import get_set as strings  # noqa: F401 - they declare commands
 
 OPERATIONS = "AND OR XOR NOT DIFF DIFF1 ANDOR ONE".split()
 

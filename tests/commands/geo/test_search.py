@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.commands.geo import positions, search  # noqa: F401 - they declare commands
 from rillet.storage.collections.geohash import Area
 
 CENTERS = st.tuples(st.floats(-180, 180), st.floats(-85, 85))

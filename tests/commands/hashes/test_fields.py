@@ -3,8 +3,6 @@
 import pytest
 from support.fake_server import FakeServer, effects, make_client, reply, run
 
-from rillet.commands.hashes import field_expiry as hash_expiry  # noqa: F401 - they declare commands
-from rillet.commands.keys import lifecycle as keys  # noqa: F401 - they declare commands
 from rillet.commands.spec.versions import compat_with
 
 NOW = 1_700_000_000_000

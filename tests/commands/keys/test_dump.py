@@ -1,14 +1,10 @@
 import pytest
 from support.fake_server import FakeServer, make_client, run
-from support.groups import FAMILIES, forget
+from support.groups import forget
 
-from rillet.commands.keys import dump
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.strings import get_set as strings
 from rillet.storage.rdb import dump_value
 
-assert FAMILIES, dump
-assert strings
 NOW = 1_700_000_000_000
 
 

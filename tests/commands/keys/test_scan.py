@@ -1,14 +1,4 @@
-import pytest
-from support.fake_server import FakeServer, make_client, reply
-
-from rillet.commands.keys import scan  # noqa: F401 - it declares commands
-
-NOW = 1_700_000_000_000
-
-
-@pytest.fixture
-def client():
-    return make_client(server=FakeServer(now=NOW))
+from support.fake_server import reply
 
 
 def fill(client, *names, value=b"v"):

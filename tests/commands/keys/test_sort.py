@@ -3,9 +3,6 @@
 import pytest
 from support.fake_server import make_client, reply, run
 
-from rillet.commands.keys import sort  # noqa: F401 - it declares the command
-from rillet.commands.lists import elements  # noqa: F401 - they declare commands
-from rillet.commands.sorted_sets import members  # noqa: F401 - they declare commands
 from rillet.commands.spec.versions import compat_with
 
 NO_NUMBER = b"-ERR One or more scores can't be converted into double\r\n"

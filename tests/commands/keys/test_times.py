@@ -3,8 +3,6 @@
 import pytest
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.commands.keys import expiry, lifecycle, object  # noqa: A004, F401 - they declare commands
-
 NOW = 1_700_000_000_000
 
 

@@ -1,6 +1,5 @@
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.lists import moves  # noqa: F401 - they declare commands
 from rillet.server.debugging.digest import keyspace_digest
 
 

@@ -3,10 +3,7 @@
 import pytest
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.commands.hashes import hscan as hash_walks  # noqa: F401 - they declare commands
 from rillet.commands.runtime import repetitions
-from rillet.commands.sets import members as sets  # noqa: F401 - they declare commands
-from rillet.commands.sorted_sets import members as sorted_sets  # noqa: F401 - they declare commands
 
 CHOICES = ("SRANDMEMBER", "ZRANDMEMBER", "HRANDFIELD")
 TOO_MANY = b"-ERR value is out of range\r\n"

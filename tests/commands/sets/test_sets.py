@@ -3,10 +3,6 @@
 import pytest
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.hyperloglog import handlers as hyperloglog  # noqa: F401 - it declares commands
-from rillet.commands.sets import algebra as set_algebra  # noqa: F401 - it declares commands
-from rillet.commands.sorted_sets import algebra as sorted_set_algebra  # noqa: F401 - it declares commands
-
 
 @pytest.fixture
 def client():

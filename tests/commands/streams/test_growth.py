@@ -6,11 +6,9 @@ from types import FrameType
 
 import pytest
 from support.fake_server import make_client, run
-from support.groups import group_client  # noqa: F401 - it declares the commands
 
 from rillet.commands.runtime.deferral import Deferred
 from rillet.commands.spec.command import REGISTRY
-from rillet.commands.streams import idempotency, xautoclaim, xdel, xinfo, xtrim  # noqa: F401 - they declare commands
 from rillet.storage.streams.ids import encode, parse
 
 FEW, MANY = 500, 8_000

@@ -1,21 +1,16 @@
 """XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD, what XINFO STREAM shows of them, and what is propagated."""
 
 import hiredis
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
+from support.groups import effects
 from support.invariants import check_invariants
 from support.thorough import examples
 
 from rillet.storage.aof.rewrite import rewrite_commands
 
 NOW = 1_700_000_000_000
-
-
-@pytest.fixture
-def client():
-    return make_client()
 
 
 def do(client, text):
@@ -35,10 +30,6 @@ def info(client, *names):
 
 def tracked(client):
     return info(client, "pids-tracked", "iids-tracked", "iids-added", "iids-duplicates")
-
-
-def propagated(client):
-    return [b" ".join(argv).decode() for argv in client.server.propagation.take()]
 
 
 # What is forgotten
@@ -70,7 +61,7 @@ def test_the_server_forgets_by_itself(client):
     keyspace.expire_idempotent()
     assert not keyspace.idempotent
     assert tracked(client) == [0, 0, 3, 0]
-    assert propagated(client)[-1].startswith("XADD")
+    assert effects(client)[-1].startswith("XADD")
 
 
 def test_a_stream_that_is_gone_is_not_kept(client):

@@ -2,11 +2,9 @@
 
 import pytest
 from support.fake_server import FakeServer, make_client, reply, run
-from support.groups import FAMILIES, effects, forget
+from support.groups import effects, forget
 
 from rillet.commands.spec.versions import compat_with
-
-assert FAMILIES  # they declare the commands
 
 
 @pytest.fixture

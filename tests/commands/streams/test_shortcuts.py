@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
 from support.groups import effects, group_client
 
-from rillet.commands.streams import xack, xdel, xrange, xread  # noqa: F401 - they declare commands
 from rillet.commands.streams.trim_options import TrimOptions, parse_trim_options
 from rillet.commands.streams.xadd import encode_fields
 from rillet.commands.streams.xreadgroup import xreadgroup

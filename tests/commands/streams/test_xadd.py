@@ -2,6 +2,7 @@ from itertools import product
 
 import pytest
 from support.fake_server import FakeServer, make_client, run
+from support.groups import effects
 
 from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.commands.streams.trim_options import TrimOptions, default_limit, parse_trim_options
@@ -10,11 +11,6 @@ from rillet.protocol import replies
 from rillet.storage.streams.stream import Stream
 
 SMALL_ID = b"-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n"
-
-
-@pytest.fixture
-def client():
-    return make_client()
 
 
 def words(text: str) -> list[bytes]:
@@ -30,10 +26,6 @@ def fill(client, count, key="s"):
         run(client, "XADD", key, f"{number}-0", "f", "v")
     client.server.propagation.take()
     client.server.events.clear()
-
-
-def propagated(client):
-    return [b" ".join(argv).decode() for argv in client.server.propagation.take()]
 
 
 def test_a_generated_id_is_the_time_of_the_batch(client):
@@ -57,7 +49,7 @@ def test_nothing_is_built_for_propagation_without_a_listener(client):
     client.server.propagation.active = False
     do(client, "XADD s * f v")
     do(client, "XADD s MAXLEN ~ 5 * f v")
-    assert propagated(client) == []
+    assert effects(client) == []
 
 
 def test_a_replayed_command_may_give_a_limit_without_the_tilde_and_it_does_not_limit(client):

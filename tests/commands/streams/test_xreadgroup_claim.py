@@ -5,7 +5,6 @@ from support.fake_server import reply, run
 from support.groups import forget, group_client
 
 from rillet.commands.runtime.deferral import Deferred
-from rillet.commands.streams import xack  # noqa: F401 - it declares a command
 
 NOW = 1_700_000_000_000
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.commands.bitmaps import bitfield, bits  # noqa: F401 - they declare commands
 from rillet.commands.keys import lifecycle  # noqa: F401
 from rillet.commands.strings import get_set, ranges, shared  # noqa: F401
 

@@ -1,21 +1,8 @@
 """LCS against a table, and its limit."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
-
-from rillet.commands.hashes import fields as hashes  # noqa: F401 - they declare commands
-from rillet.commands.keys import expiry  # noqa: F401 - they declare commands
-from rillet.commands.strings import increx  # noqa: F401 - they declare commands
-
-NOW = 1_700_000_000_000
-
-
-@pytest.fixture
-def client():
-    return make_client(server=FakeServer(now=NOW))
-
 
 SHORT = st.binary(max_size=12).map(lambda text: bytes(byte % 3 + 97 for byte in text))
 
@@ -26,7 +13,7 @@ def test_lcs_is_as_long_as_the_table_says_and_common(first, second):
     for i, left in enumerate(first):
         for j, right in enumerate(second):
             table[i + 1][j + 1] = table[i][j] + 1 if left == right else max(table[i][j + 1], table[i + 1][j])
-    client = make_client(server=FakeServer(now=NOW))
+    client = make_client(server=FakeServer())
     run(client, "MSET", "a", first, "b", second)
     found = reply(client, "LCS", "a", "b")
     assert len(found) == reply(client, "LCS", "a", "b", "LEN") == table[-1][-1]

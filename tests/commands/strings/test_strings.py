@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, effects, make_client, run
@@ -8,11 +7,6 @@ from rillet.storage.streams.stream import Stream
 
 NOW = 1_700_000_000_000
 MAX = (1 << 63) - 1
-
-
-@pytest.fixture
-def client():
-    return make_client(server=FakeServer(now=NOW))
 
 
 @given(

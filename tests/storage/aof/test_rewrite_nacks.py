@@ -2,12 +2,9 @@
 
 from support.aof import read_commands
 from support.fake_server import make_client, reply, run
-from support.groups import FAMILIES, group_client
+from support.groups import group_client
 
-from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.aof.rewrite import rewrite_commands
-
-assert FAMILIES
 
 
 def rewritten(client) -> list[list[bytes]]:

@@ -7,7 +7,6 @@ from support.fake_server import FakeServer, make_client, run
 from support.thorough import examples
 from support.wire import encode_command
 
-import rillet.commands.streams.xadd  # noqa: F401 - declares the commands
 from rillet.commands.runtime.deferral import Deferred
 from rillet.storage.streams.ids import encode
 
