@@ -19,12 +19,8 @@ IDLE = 60_000
 COMMANDS = ("XREADGROUP", "XACK", "XAUTOCLAIM")
 effects = st.sampled_from(
     [
-        {"close": "before"},
-        {"close": "after"},
-        {"close": "midway"},
-        {"reply_bytes": 3},
-        {"error": "LOADING"},
-        {"error": "READONLY"},
+        *({"close": "before"}, {"close": "after"}, {"close": "midway"}, {"reply_bytes": 3}),
+        *({"error": "LOADING"}, {"error": "READONLY"}),
     ]
 )
 limits = st.one_of(

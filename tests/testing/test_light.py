@@ -18,27 +18,13 @@ print(*sys.modules)
 """
 
 UNNEEDED = (
-    "history",
-    "streams",
-    "report",
-    "seeds",
-    "cluster",
-    "sentinel",
-    "loop_server",
-    "memory_transport_in_loop",
-    "simulated",
-    "fault_in_turn",
+    *("history", "streams", "report", "seeds", "cluster", "sentinel", "loop_server"),
+    *("memory_transport_in_loop", "simulated", "fault_in_turn"),
 )
-
-UNUSED_WITHOUT_FILES = (
-    "debugging.commands.structures",
-    "debugging.snapshots",
-    "execution.failure_recovery",
-    "persistence.aof_replay",
-    "persistence.background_writer",
-    "replication.master_link",
-    "replication.snapshot_sender",
-)
+UNUSED_WITHOUT_FILES = """
+    debugging.commands.structures debugging.snapshots execution.failure_recovery persistence.aof_replay
+    persistence.background_writer replication.master_link replication.snapshot_sender
+""".split()
 
 
 def test_a_first_test_imports_nothing_that_it_does_not_need():

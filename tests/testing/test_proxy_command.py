@@ -34,14 +34,8 @@ def running(*words: str):
 
 def test_faults_of_the_command_line_and_of_debug_fault_and_a_file_of_what_passed(real, tmp_path):
     file = tmp_path / "seen.txt"
-    faults = (
-        "--fault",
-        "XACK close=after nth=2",
-        "--fault",
-        "XGROUP CREATE error=OOM",
-        "--fault",
-        "NOPE.X silence",
-    )
+    faults = ["--fault", "XACK close=after nth=2", "--fault", "XGROUP CREATE error=OOM"]
+    faults += ["--fault", "NOPE.X silence"]
     with running(real.url, *faults, "--record", str(file)) as (client, ended):
         client.xadd("s", {"a": 1}, id="1-1")
         with pytest.raises(redis.OutOfMemoryError):
@@ -113,17 +107,6 @@ def test_what_it_does_not_understand_is_named(real, words, status, text):
 
 def test_a_fault_is_written_as_a_command_and_options():
     assert words_of("XACK close=after nth=3") == [b"COMMAND", b"XACK", b"CLOSE", b"after", b"NTH", b"3"]
-    assert words_of("xgroup create 'error=CODE a text'") == [
-        b"COMMAND",
-        b"xgroup create",
-        b"ERROR",
-        b"CODE a text",
-    ]
-    assert words_of("slow=10,100 silence reply_bytes=3") == [
-        b"SLOW",
-        b"10",
-        b"100",
-        b"SILENCE",
-        b"REPLY-BYTES",
-        b"3",
-    ]
+    error = [b"COMMAND", b"xgroup create", b"ERROR", b"CODE a text"]
+    assert words_of("xgroup create 'error=CODE a text'") == error
+    assert words_of("slow=10,100 silence reply_bytes=3") == b"SLOW 10 100 SILENCE REPLY-BYTES 3".split()

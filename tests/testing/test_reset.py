@@ -86,19 +86,13 @@ def test_a_consumer_that_was_left_blocked_takes_nothing_of_the_next_test(server,
 @pytest.mark.parametrize(
     "words",
     [
-        ["MULTI"],
-        ["MONITOR"],
-        ["SUBSCRIBE", "c"],
-        ["SSUBSCRIBE", "c"],
-        ["WATCH", "k"],
-        ["CLIENT", "REPLY", "OFF"],
-        ["CLIENT", "TRACKING", "ON", "BCAST"],
+        *("MULTI", "MONITOR", "SUBSCRIBE c", "SSUBSCRIBE c", "WATCH k"),
+        *("CLIENT REPLY OFF", "CLIENT TRACKING ON BCAST"),
     ],
-    ids=" ".join,
 )
 def test_connections_are_closed_whatever_they_do(server, client, other, words):
     other.ping()
-    other.connection.send_command(*words)
+    other.connection.send_command(*words.split())
     until(lambda: len(client.client_list()) == 2)
     server.reset()
     with pytest.raises(redis.ConnectionError):

@@ -113,13 +113,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
         for folder in ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
         for path in (ROOT / folder).rglob("*.*")
         if path.suffix != ".pyc"
-    } | {
-        "rillet/__init__.py",
-        "rillet/__main__.py",
-        "rillet/arguments.py",
-        "rillet/pytest_plugin.py",
-        "rillet/py.typed",
-    }
+    } | {f"rillet/{name}" for name in SOURCES[:5]}
     assert inside == expected
 
 

@@ -56,17 +56,7 @@ def hang_once():
     return "at last"
 
 
-CLI = (
-    "-m",
-    "dramatiq",
-    "use_dramatiq",
-    "--processes",
-    "1",
-    "--threads",
-    "2",
-    "--worker-shutdown-timeout",
-    "100",
-)
+CLI = "-m dramatiq use_dramatiq --processes 1 --threads 2 --worker-shutdown-timeout 100".split()
 
 
 def main() -> None:

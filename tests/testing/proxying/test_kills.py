@@ -38,13 +38,8 @@ class Scene:
         self.clients.append(subprocess.Popen(words))
 
     def start_proxy(self):
-        self.proxy = start_proxy(
-            f"redis://127.0.0.1:{self.real.port}",
-            "--port",
-            str(self.port),
-            "--fault",
-            "RPUSH key=none close=after",
-        )
+        options = ["--port", str(self.port), "--fault", "RPUSH key=none close=after"]
+        self.proxy = start_proxy(f"redis://127.0.0.1:{self.real.port}", *options)
         assert port_when_ready(self.proxy) == self.port
 
     def kill(self, victims, chance):

@@ -122,15 +122,8 @@ def test_a_blocked_client_is_unblocked_and_its_later_commands_run(proxy):
 
 def test_debug_is_the_proxys_own_in_order_and_everything_else_of_it_passes(proxy):
     with wire(proxy) as one:
-        send(
-            one,
-            "ECHO a",
-            "DEBUG FAULT ADD COMMAND GET ERROR OOM",
-            "GET k",
-            "DEBUG FAULT LIST",
-            "DEBUG FAULT CLEAR",
-            "GET k",
-        )
+        fault = ["DEBUG FAULT ADD COMMAND GET ERROR OOM", "GET k", "DEBUG FAULT LIST", "DEBUG FAULT CLEAR"]
+        send(one, "ECHO a", *fault, "GET k")
         assert one.read().value == b"a"
         number = int(one.read().value)
         assert one.read().value.startswith(b"OOM ")
@@ -154,18 +147,11 @@ def test_debug_is_the_proxys_own_in_order_and_everything_else_of_it_passes(proxy
 
 
 INPUTS = [
-    b"PING\r\nECHO 'a b'\nPING\r\n",
-    b"\r\n\r\n*0\r\n*-1\r\nPING\r\n",
-    b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n",
-    b"*x\r\nPING\r\n",
-    b"*1\r\n$x\r\nPING\r\n",
-    b"*1\r\n:1\r\nPING\r\n",
-    b"ECHO 'unbalanced\r\nPING\r\n",
-    b"*2\r\n$4\r\nECHO\r\n$-1\r\nPING\r\n",
-    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"PING\r\n" * 1000,
-]
+    b"PING\r\nECHO 'a b'\nPING\r\n", b"\r\n\r\n*0\r\n*-1\r\nPING\r\n",
+    b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", b"*x\r\nPING\r\n", b"*1\r\n$x\r\nPING\r\n",
+    b"*1\r\n:1\r\nPING\r\n", b"ECHO 'unbalanced\r\nPING\r\n", b"*2\r\n$4\r\nECHO\r\n$-1\r\nPING\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"PING\r\n" * 1000,
+]  # fmt: skip
 
 
 ENDS = (b"+END\r\n", b"$3\r\nEND\r\n")

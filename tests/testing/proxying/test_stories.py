@@ -49,9 +49,8 @@ def one_command(**options):
                 second = outcome(lambda: client.lpush("k", "b"))
             return first, second, client.lrange("k", 0, 2), hits(fault)
 
-    told.__name__ = "one_command_" + "_".join(f"{name}_{value}" for name, value in options.items()).replace(
-        " ", "_"
-    )
+    name = "_".join(f"{name}_{value}" for name, value in options.items())
+    told.__name__ = f"one_command_{name}".replace(" ", "_")
     return told
 
 
@@ -59,28 +58,15 @@ ENDS = [
     *({"error": name} for name in "LOADING READONLY MISCONF OOM BUSY NOAUTH CLUSTERDOWN TRYAGAIN".split()),
     {"error": "CODE a text"},
     *({"close": when} for when in ("before", "after", "midway")),
-    {"reply_bytes": 0},
-    {"reply_bytes": 3},
-    {"slow": (2, 0.001)},
-    {"error": "CODE a text", "slow": (2, 0.001)},
-    {"delay": 0.001},
-    {"delay": timedelta(milliseconds=1), "close": "after"},
+    *({"reply_bytes": 0}, {"reply_bytes": 3}, {"slow": (2, 0.001)}, {"delay": 0.001}),
+    *({"error": "CODE a text", "slow": (2, 0.001)}, {"delay": timedelta(milliseconds=1), "close": "after"}),
 ]
 STORIES += [one_command(**end) for end in ENDS]
-STORIES += [
-    one_command(error="OOM", **which)
-    for which in (
-        {"nth": 1},
-        {"nth": 2},
-        {"every": 2},
-        {"first": 1},
-        {"probability": 0.5, "seed": 3},
-        {"key": "k*"},
-        {"key": "other"},
-        {"client": "nobody"},
-        {"client": "!nobody"},
-    )
-]
+WHICH = (
+    *({"nth": 1}, {"nth": 2}, {"every": 2}, {"first": 1}, {"probability": 0.5, "seed": 3}),
+    *({"key": "k*"}, {"key": "other"}, {"client": "nobody"}, {"client": "!nobody"}),
+)
+STORIES += [one_command(error="OOM", **which) for which in WHICH]
 
 
 def silent(server, **options):

@@ -90,13 +90,8 @@ def problem_of(link):
     if link.answered != link.given:
         return "to the client", bytes(link.answered[-300:]), bytes(link.given[-300:])
     if not link._is_closed and (link._unanswered or link._looked_at or link._value or link._is_held):
-        return (
-            "unanswered",
-            list(link._unanswered),
-            link._looked_at,
-            bytes(link.asked[-1000:]),
-            bytes(link.answered[-1000:]),
-        )
+        ends = bytes(link.asked[-1000:]), bytes(link.answered[-1000:])
+        return "unanswered", list(link._unanswered), link._looked_at, *ends
     return None
 
 
