@@ -68,6 +68,7 @@ def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
 
 
 def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_path):
+    pytest.importorskip("anyio")
     run_tests(
         tmp_path,
         """
