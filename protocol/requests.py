@@ -68,14 +68,6 @@ class RequestParser:
     and drops replies not yet sent, too. An error is final: nothing is returned afterwards.
     The strict parser returns a limited number of commands at a time: one while `authenticated` is False, because that
     may be the AUTH that lifts the limits for the next. While `more` is true, `feed(b"")` returns the next commands.
-
-    Attributes:
-        error: None, or the encoded error reply that ends the connection.
-        more: the held bytes may contain complete commands.
-        authenticated: False applies the limits for a client before AUTH.
-        max_bulk_length: The longest argument, in bytes (`proto-max-bulk-len`).
-        max_query_buffer: Unparsed bytes that may be held (`client-query-buffer-limit`); a caller that queues
-            arguments for EXEC lowers it by its queued words.
     """
 
     __slots__ = (
@@ -91,8 +83,8 @@ class RequestParser:
         max_bulk_length: int = limits.MAX_BULK_LENGTH,
         max_query_buffer: int = limits.MAX_QUERY_BUFFER,
     ) -> None:
-        self.error: bytes | None = None
-        self.more = False
+        self.error: bytes | None = None  # the encoded error reply that ends the connection
+        self.more = False  # whether the held bytes may contain complete commands
         self._authenticated = authenticated
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
@@ -138,7 +130,7 @@ class RequestParser:
 
     @property
     def max_query_buffer(self) -> int:
-        """How many bytes of unparsed requests may be held (``client-query-buffer-limit``)."""
+        """How many bytes of unparsed requests may be held: ``client-query-buffer-limit``, less the words queued for EXEC."""
         return self._max_query_buffer
 
     @max_query_buffer.setter

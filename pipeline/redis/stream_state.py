@@ -13,25 +13,16 @@ from .key_names import key_of
 
 @dataclass(frozen=True)
 class StreamState:
-    """The state of one stream at one moment, with ids as integers.
+    """The state of one stream at one moment, with ids as integers."""
 
-    Attributes:
-        length: the number of entries.
-        last: the last generated id; its entry may be gone or, after XSETID, never existed.
-        first, newest: the first and the last existing entry; None if the stream is empty.
-        added: the number of entries ever added; None before Redis 7.
-        max_deleted: the greatest deleted id; None before Redis 7.
-        groups: the number of consumer groups.
-        samples: the fields and values of the first and the newest entry.
-    """
-
-    length: int
-    last: int
-    first: int | None
-    added: int | None
-    max_deleted: int | None
-    newest: int | None
-    groups: int = 0
+    length: int  # the number of entries
+    last: int  # the last generated id; its entry may be gone or, after XSETID, never existed
+    first: int | None  # the first existing entry; None if the stream is empty
+    added: int | None  # the number of entries ever added; None before Redis 7
+    max_deleted: int | None  # the greatest deleted id; None before Redis 7
+    newest: int | None  # the last existing entry; None if the stream is empty
+    groups: int = 0  # the number of consumer groups
+    # The fields and values of the first and the newest entry.
     samples: tuple[list[bytes], ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -43,14 +43,7 @@ def _parse_wait(text: str) -> tuple[int, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkOptions:
-    """How rows become entries and are delivered; pickled into every task.
-
-    Attributes:
-        fields_column: the column with all fields; None: each column except the stream and the id is a field.
-        inline_bytes: the most bytes that a task sends through Spark; it stages further rows in the server.
-        marker: the key of the last published batch; the default is named after stream and query.
-        wait: how many replicas, and whether the append-only file, must have a batch before it counts as complete.
-    """
+    """How rows become entries and are delivered; pickled into every task."""
 
     endpoint: Endpoint = part(Endpoint)
     stream: str | None = option("stream", Kind("name"), None, "the stream of all rows")

@@ -40,35 +40,12 @@ class Scripted:
 
 
 class Recorded:
-    """One command of a client.
-
-    Attributes:
-        number: numbers all commands of the server in the order in which they ran; 0 before the command has run.
-        time: when it ran, in milliseconds of the server's clock.
-        answered: when its reply was due; None while it is blocked, and if its client disconnected while blocked.
-        database: the database that was selected when it ran.
-        client_name: the name of the client when it ran.
-        words: the words as sent, with passwords redacted.
-        reply: the encoded reply that the command returned; None if there is none (yet).
-        fault: the ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
-        scripted: the write commands of its scripts: one script for EVAL and its like, any number for EXEC.
-        scripted_bytes: the approximate memory of ``scripted``.
-    """
+    """One command of a client."""
 
     __slots__ = (
-        *(
-            "answered",
-            "client_id",
-            "client_name",
-            "database",
-            "fault",
-            "number",
-            "reply",
-            "scripted",
-            "scripted_bytes",
-        ),
-        *("time", "words"),
-    )
+        "answered", "client_id", "client_name", "database", "fault", "number", "reply", "scripted", "scripted_bytes",
+        "time", "words",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -82,17 +59,19 @@ class Recorded:
         reply: bytes | None,
         fault: int = 0,
     ) -> None:
-        self.number = number
-        self.time = time
+        self.number = number  # its position among all commands that the server ran; 0 before it has run
+        self.time = time  # when it ran, in milliseconds of the server's clock
+        # When its reply was due; None while it is blocked, and if its client disconnected while blocked.
         self.answered = answered
-        self.database = database
+        self.database = database  # the database that was selected when it ran
         self.client_id = client_id
-        self.client_name = client_name
-        self.words = words
-        self.reply = reply
+        self.client_name = client_name  # when it ran
+        self.words = words  # as sent, with passwords redacted
+        self.reply = reply  # encoded, as the command returned it; None if there is none (yet)
+        # The ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
         self.fault = fault
-        self.scripted: list[Scripted] = []
-        self.scripted_bytes = 0
+        self.scripted: list[Scripted] = []  # of one script for EVAL and its like, of any number for EXEC
+        self.scripted_bytes = 0  # the approximate memory of ``scripted``
 
     @property
     def size(self) -> int:

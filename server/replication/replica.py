@@ -25,29 +25,19 @@ _ENOUGH: Final = 1 << 16  # bytes that may wait in the transport while a snapsho
 
 
 class Replica:
-    """A connection that sent REPLCONF or PSYNC.
-
-    Attributes:
-        state: NEW, WAITING, LOADING, ONLINE or DONE.
-        held: the stream since the snapshot was taken; sent once the replica has loaded the snapshot.
-        announced: it sent REPLCONF, as every replica does. Others only read the stream; they are assumed to understand our version.
-        acknowledged: offset up to which it has reported the stream as processed; -1 before its first report.
-        on_disk: offset up to which it has reported the stream as on disk, in its append-only file.
-        last_seen: when it last acknowledged, in seconds of the event loop.
-        online_on_ack: it gets the stream once it acknowledges the snapshot (after a transfer without a length).
-        rdb_version: RDB version of its snapshot.
-    """
+    """A connection that sent REPLCONF or PSYNC."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.state = NEW
-        self.held: list[bytes] = []
+        self.state = NEW  # or WAITING, LOADING, ONLINE, DONE
+        self.held: list[bytes] = []  # the stream since the snapshot, until the replica has loaded that
         self.held_bytes = 0
+        # It sent REPLCONF, as every replica does. Others only read the stream; they are assumed to understand our version.
         self.announced = False
-        self.acknowledged = -1
-        self.on_disk = -1
-        self.last_seen = 0.0
-        self.online_on_ack = False
+        self.acknowledged = -1  # offset up to which it has processed the stream; -1 before its first report
+        self.on_disk = -1  # offset up to which its append-only file has the stream on disk
+        self.last_seen = 0.0  # when it last acknowledged, in seconds of the event loop
+        self.online_on_ack = False  # the stream begins when it acknowledges a snapshot sent without a length
         self.port = 0
         self.host = b""
         self.reads_eof = False  # capa eof

@@ -11,22 +11,15 @@ NEVER: Final = -1  # the active-time of a consumer that has received nothing
 
 
 class Consumer:
-    """A consumer of a group.
-
-    Attributes:
-        name: its name; b"" for the owner of entries without an owner.
-        seen_ms: the last time that a command named it, in milliseconds.
-        active_ms: the last time that it received entries, ``NEVER`` if it never did.
-        pending: the number of entries it owns; the PEL counts them.
-    """
+    """A consumer of a group."""
 
     __slots__ = ("active_ms", "name", "pending", "seen_ms")
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
-        self.name = name
-        self.seen_ms = seen_ms
-        self.active_ms = active_ms
-        self.pending = 0
+        self.name = name  # b"" for the owner of entries without an owner
+        self.seen_ms = seen_ms  # the last time that a command named it, in milliseconds
+        self.active_ms = active_ms  # the last time that it received entries, ``NEVER`` if it never did
+        self.pending = 0  # the number of entries it owns; the PEL counts them
 
     def see(self, now: int) -> None:
         """Set the seen-time: a command has named this consumer at ``now`` (milliseconds)."""
