@@ -22,6 +22,7 @@ def test_defaults_are_those_of_sparks_kafka_source():
     assert read(streaming=False).end == Bounds("latest")
     assert read().fail_on_data_loss
     assert read().max_delay_seconds == 900
+    assert read(minRowsPerTrigger="5", maxTriggerDelay="250").max_delay_seconds == 0.25  # without a unit
 
 
 def test_streams_are_a_list_a_json_list_a_path_or_a_pattern():
