@@ -12,10 +12,11 @@ The marker ``rillet`` and the ini option ``rillet`` configure them; ``--rillet-u
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from functools import cache
 from importlib import import_module
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -42,13 +43,14 @@ class _AsCompiled:
     def find_spec(
         name: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return _sources_in(path[0]).find_spec(name) if path and name.startswith(f"{__package__}.") else None
-
-
-@cache
-def _sources_in(folder: str) -> FileFinder:
-    """Return a finder of sources only: Python's own also looks for four other sorts of files, at 1.6 times the cost."""
-    return FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+        # Python's finder lists each folder, and stats it again for each of its modules: 2 ms of a first test.
+        if path and name.startswith(f"{__package__}."):
+            place = f"{path[0]}{os.sep}{name.rpartition('.')[2]}"
+            for file, folders in ((f"{place}.py", None), (f"{place}{os.sep}__init__.py", [place])):
+                if os.path.isfile(file):  # noqa: PTH113 - a Path takes three times as long
+                    loader = SourceFileLoader(name, file)
+                    return spec_from_file_location(name, loader=loader, submodule_search_locations=folders)
+        return None
 
 
 sys.meta_path.insert(0, _AsCompiled)
