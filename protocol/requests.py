@@ -397,7 +397,7 @@ class RequestParser:
         """Parse a `$` header; return False if it is incomplete or wrong."""
         buffer = self._buffer
         at = self._at
-        end = self._header_end(b"too big bulk count string")
+        end = self._header_end(b"too big bulk count string", past_nul=True)
         if end < 0:
             return False
         mark = buffer[at]
@@ -429,23 +429,23 @@ class RequestParser:
             self._fail_with(b"unbalanced quotes in request")
         return words
 
-    def _header_end(self, too_big: bytes) -> int:
+    def _header_end(self, too_big: bytes, *, past_nul: bool = False) -> int:
         """Return the offset of a header's CR; -1 until the byte after it, whatever that is, has arrived, too."""
-        end = self._line_end(b"\r", too_big)
+        end = self._line_end(b"\r", too_big, past_nul=past_nul)
         if end + 1 == len(self._buffer):
             self._scanned = end
             return -1
         return end
 
-    def _line_end(self, terminator: bytes, too_big: bytes) -> int:
+    def _line_end(self, terminator: bytes, too_big: bytes, *, past_nul: bool = False) -> int:
         """Return the offset of the current line's terminator; -1 if it is not there, or too far (an error)."""
         buffer = self._buffer
         stop = self._at + limits.MAX_LINE + 1
         end = buffer.find(terminator, max(self._at, self._scanned), stop)
         if end >= 0:
-            if buffer.find(0, self._at, end) < 0:
+            if past_nul or buffer.find(0, self._at, end) < 0:
                 return end
-            # Redis searches only up to a NUL: this line never ends but grows until it is too big.
+            # Redis searches only up to a NUL, except in lengths: this line never ends but grows until it is too big.
             self._scanned = stop
         else:
             self._scanned = max(self._scanned, min(len(buffer), stop))

@@ -90,7 +90,9 @@ TABLE = [
     # Redis looks for line ends up to a NUL.
     (b"ECHO a\0b\r\nPING\r\n", [], None),
     (b"*\x001\r\n" + PING, [], None),
-    (b"*1\r\n$\x00\r\n" + PING, [], None),
+    (b"*1\r\n$\x00\r\n" + PING, [], b"invalid bulk length"),
+    (b"*1\r\n$4\x00\r\nPING\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n4\x00\r\nPING\r\n", [], b"expected '$', got '4'"),
 ]
 
 LONG = [
