@@ -45,9 +45,8 @@ class TrackingTable:
         self._readers: dict[bytes, set[int]] = {}
         self.key_bytes = 0  # of the recorded keys, including the overhead of each
         self._prefixes: dict[bytes, dict[Client, None]] = {}
-        # Messages to the client whose command is running: they follow its reply. None is a flush.
-        self.own: list[bytes | None] = []
-        self._stopped: Tracking | None = None  # of the last client that stopped: for its own messages
+        # Messages to the client whose command is running, with its options then: they follow its reply. None is a flush.
+        self.own: list[tuple[Client, Tracking, bytes | None]] = []
 
     # Figures of INFO
 
@@ -90,7 +89,6 @@ class TrackingTable:
             if not there:
                 del self._prefixes[prefix]
                 self.broadcasts.pop(prefix, None)
-        self._stopped = tracking
         client.tracking = None
         self.clients.discard(client)
         self._update(client)
@@ -162,7 +160,7 @@ class TrackingTable:
         """Invalidate all keys for every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
         for client in list(self.clients):
             if client is self.server.current_client and self.server.compat.flushes_before_reply:
-                self._send_own(client)
+                self._send_own()
                 self._send(client, client.tracking, [None])
             else:
                 self._invalidate(client, None)
@@ -176,7 +174,7 @@ class TrackingTable:
         The dispatcher calls it once for each command such a client sent: for EXEC, but not for what EXEC ran.
         """
         if self.own:
-            self._send_own(client)
+            self._send_own()
         tracking = client.tracking
         if (
             tracking is not None
@@ -187,11 +185,11 @@ class TrackingTable:
         ):
             tracking.caching = False
 
-    def _send_own(self, client: Client) -> None:
+    def _send_own(self) -> None:
         own, self.own = self.own, []
-        tracking = client.tracking or self._stopped  # CLIENT TRACKING OFF in MULTI leaves the redirection
-        for key in own:
-            self._send(client, tracking, [key])
+        for client, before, key in own:
+            # CLIENT TRACKING OFF in MULTI leaves the redirection.
+            self._send(client, client.tracking or before, [key])
 
     def send_broadcasts(self) -> None:
         """Send the changes collected for broadcasting clients; once per batch, after its replies.
@@ -227,10 +225,12 @@ class TrackingTable:
             self._set_hooks()
 
     def _invalidate(self, client: Client, key: bytes | None) -> None:
+        tracking = client.tracking
+        assert tracking is not None
         if client is self.server.current_client:
-            self.own.append(key)
+            self.own.append((client, tracking, key))
         else:
-            self._send(client, client.tracking, [key])
+            self._send(client, tracking, [key])
 
     def _send(self, client: Client, tracking: Tracking | None, keys: list[bytes | None]) -> None:
         """Send one message to the client or its redirection target; ``[None]`` is a flush."""

@@ -191,6 +191,7 @@ class Busy:
         caller, current, replies = server.current_client, server.calls.current, server.replies
         at_once, since = replies.at_once, replies.since
         effects = propagation.set_aside()
+        own, server.tracking.own = server.tracking.own, []
         keyspace.ready = {}
         # Send at once: no reply sent here confirms a change that must be on the disk.
         replies.at_once, replies.since = ALWAYS, UNSCHEDULED
@@ -208,6 +209,7 @@ class Busy:
             replies.at_once, replies.since = at_once, since
             keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
             propagation.take_back(effects)
+            server.tracking.own = own
             server.current_client, server.calls.current = caller, current
 
     def _read(self, wire: Wire, fd: int) -> None:

@@ -58,7 +58,7 @@ Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_m
 Snapshots: saves scheduled
 Stats: output_buffer_disconnections query_buffer_disconnections connections_received connections_rejected denied errors evicted_clients evicted_keys
 Stats: exceeded_milliseconds total_errors unexpected_errors without_subcommand
-TrackingTable: _prefixes _readers _stopped broadcasts clients key_bytes own
+TrackingTable: _prefixes _readers broadcasts clients key_bytes own
 Turns: waiting
 UnsaidLog: _logged
 Users: by_name

@@ -157,6 +157,19 @@ def test_a_script_that_has_written_is_not_ended(server):
         assert other.call("GET", "k").plain() == b"1"
 
 
+def test_a_client_is_sent_its_own_invalidation_though_another_ran_a_command_during_its_script(server):
+    until_busy = "repeat until string.find(redis.call('info', 'errorstats'), 'BUSY') return 1"
+    with server.wire(3) as runner, server.wire() as other:
+        runner.call("CONFIG", "RESETSTAT")
+        runner.call("CLIENT", "TRACKING", "ON")
+        runner.call("GET", "k")
+        run_slowly(runner, [other], "EVAL", f"redis.call('set', KEYS[1], 1) {until_busy}", 1, "k")
+        wait_until_busy(other)
+        assert runner.read().plain() == 1
+        assert runner.read().plain() == [b"invalidate", [b"k"]]
+        assert str(other.call("PING")) == "+PONG"
+
+
 def test_functions_have_a_kill_of_their_own(server):
     with server.wire() as runner, server.wire() as other:
         other.call(
