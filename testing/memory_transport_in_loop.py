@@ -8,6 +8,7 @@ sockets after 32 commands, because the server then holds a reply to the end of t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
@@ -27,6 +28,8 @@ _LOW: Final = 16 << 10
 _PIECE: Final = 256_000
 # The bytes that a socket would buffer: the other end can read them even after an abort.
 _IN_FLIGHT: Final = _HIGH
+# Tasks in their eager first step (from Python 3.12 on): the task that began one waits for it, but is not in the loop's queue.
+_EAGER: Final[Collection[object]] = getattr(asyncio.tasks, "_eager_tasks", ())
 
 
 class End(asyncio.Transport):
@@ -123,8 +126,8 @@ class End(asyncio.Transport):
 
     @property
     def is_anything_ready(self) -> bool:
-        """Whether a callback of the loop is ready to run; True in a loop that does not say (uvloop)."""
-        return bool(getattr(self._loop, "_ready", True))
+        """Whether a callback or a task of the loop is ready to run; True in a loop that does not say (uvloop)."""
+        return bool(getattr(self._loop, "_ready", True) or _EAGER)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes; if the other end is closed, lose the connection after delivering the bytes that have arrived."""

@@ -229,3 +229,22 @@ async def test_an_error_reply_is_raised():
     async with LoopServer() as server:
         with pytest.raises(hiredis.ReplyError, match="NOSUCH"):
             server._command(b"NOSUCH")
+
+
+if sys.version_info >= (3, 12):
+
+    def test_eager_tasks_race_as_by_tcp():
+        async def add_one(client):
+            n = int(await client.get("n") or 0)
+            await client.set("n", n + 1)
+
+        async def test():
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+            async with LoopServer() as server:
+                clients = server.client(), server.client()
+                for client in clients:
+                    await client.ping()
+                await asyncio.gather(*map(add_one, clients))
+                assert await clients[0].get("n") == b"1"
+
+        run("asyncio", test)
