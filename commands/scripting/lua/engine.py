@@ -82,6 +82,7 @@ class Scripting:
         compat = self.server.compat
         return Dialect(
             write_double=write_double if compat.shortest_doubles else format_number_7_0,
+            signs_zeros=not compat.shortest_doubles,
             has_os=compat.knows("7.2"),
             has_array_mt=compat.knows("8.4"),
         )

@@ -87,6 +87,7 @@ class Dialect:
     """The features of a Lua state that depend on the emulated version of Redis."""
 
     write_double: Callable[[float], bytes] = write_double  # formats the number of a ``{double=…}``
+    signs_zeros: bool = False  # redis.call writes -0 with its sign (before 7.2)
     has_os: bool = True  # ``os.clock`` exists (7.2)
     has_array_mt: bool = True  # ``cjson.decode_array_with_array_mt`` exists (8.4)
 
@@ -159,6 +160,7 @@ class Interpreter:
             b"resp": self._hosted(resp),
             b"double": self._hosted(dialect.write_double),
             b"own_error": self._hosted(own_error),
+            b"signs_zeros": dialect.signs_zeros,
             b"has_os": dialect.has_os,
             b"has_array_mt": dialect.has_array_mt,
             b"call_many": self._hosted(
@@ -395,12 +397,13 @@ def _deny(_target: object, name: object, _setting: bool) -> str:
     raise AttributeError(name)
 
 
-def _pack_float(value: float, size: int, little: bool) -> bytes:
+def _pack_float(value: float | bytes, size: int, little: bool) -> bytes:
     kind = ("<" if little else ">") + ("f" if size == 4 else "d")
+    number = float(value)
     try:
-        return struct.pack(kind, value)
+        return struct.pack(kind, number)
     except OverflowError:
-        return struct.pack(kind, math.copysign(math.inf, value))
+        return struct.pack(kind, math.copysign(math.inf, number))
 
 
 def _unpack_float(data: bytes, little: bool) -> float:

@@ -43,7 +43,7 @@ local function encode_table(t, resp, script_resp, host, depth)
   if type(field) == 'string' then return '+' .. one_line(text_of_c(field)) .. '\r\n' end
   field = rawget(t, 'double')
   if type(field) == 'number' then
-    local text = host.double(field)
+    local text = field == 0 and 1 / field < 0 and '-0' or host.double(field) -- Python gets -0 as the integer 0
     return resp == 3 and ',' .. text .. '\r\n' or bulk(text)
   end
   field = rawget(t, 'map')

@@ -537,10 +537,33 @@ libraries.redis = redis
 
 local call_few, call_many = host.redis.call and as_function(host.redis.call), as_function(host.call_many)
 
+-- Python gets -0 as the integer 0: where the sign counts, it gets a text.
+local function is_negative_zero(value) return value == 0 and 1 / value < 0 end
+
+local function sign_zeros(words, count)
+  local found = false
+  for i = 1, count do
+    if is_negative_zero(words[i]) then words[i], found = '-0', true end
+  end
+  return found
+end
+
+local signs_zeros = host.signs_zeros
 local function call(...)
   local count = select('#', ...)
-  if count > MOST_ON_STACK then return call_many({...}, count) end
+  if signs_zeros or count > MOST_ON_STACK then
+    local words = {...}
+    local changed = signs_zeros and sign_zeros(words, count)
+    if changed or count > MOST_ON_STACK then return call_many(words, count) end
+  end
   return call_few(...)
+end
+
+local sha1hex = redis.sha1hex
+function redis.sha1hex(...)
+  local digest
+  if select('#', ...) == 1 and is_negative_zero(...) then digest = sha1hex('-0') else digest = sha1hex(...) end
+  return digest
 end
 
 function redis.call(...)

@@ -139,7 +139,9 @@ function struct.pack(...)
       end
       add(value)
     elseif option == 'f' or option == 'd' then
-      add(host.pack_float(argument('number'), size, little))
+      local value = argument('number')
+      -- Python gets -0 as the integer 0: its sign is lost.
+      add(host.pack_float(value == 0 and 1 / value < 0 and '-0' or value, size, little))
     else
       local value = argument('number')
       if value >= 2 ^ 64 then value = 0 elseif value ~= value or value < -2 ^ 63 then value = -2 ^ 63 end
