@@ -238,7 +238,7 @@ class TrackingTable:
         target = client
         if tracking.redirect:
             found = self.server.clients.get(tracking.redirect)
-            if found is None:
+            if found is None or found.state is CLOSING:
                 tracking.broken_redirect = True
                 if client.resp == 3:
                     text = replies.bulk(b"tracking-redir-broken") + replies.integer(tracking.redirect)
