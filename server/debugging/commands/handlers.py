@@ -206,8 +206,8 @@ def _protocol(client: Client, args: list[bytes]) -> bytes:
     if kind == b"push":
         if resp == 2:
             raise ReplyError(b"ERR RESP2 is not supported by this command")
-        answer = replies.bulk(b"Some real reply following the push reply")
-        return answer + replies.push_header(2, resp) + replies.bulk(b"server-cpu-usage") + replies.integer(42)
+        client.send(replies.push_header(2, resp) + replies.bulk(b"server-cpu-usage") + replies.integer(42))
+        return replies.bulk(b"Some real reply following the push reply")
     popularity = replies.array([replies.bulk(b"key:123"), replies.integer(90)])
     attribute = b"|1\r\n" + replies.bulk(b"key-popularity") + popularity
     pairs = [number + replies.boolean(at == 1, resp) for at, number in enumerate(numbers)]
