@@ -73,7 +73,7 @@ class RequestParser:
     __slots__ = (
         "_arguments", "_at", "_authenticated", "_buffer", "_held", "_length", "_max_bulk_length",
         "_max_query_buffer", "_missing", "_quick", "_reader", "_repeated", "_repeated_words", "_scanned",
-        "error", "more",
+        "crossed", "error", "more",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,7 @@ class RequestParser:
         max_query_buffer: int = limits.MAX_QUERY_BUFFER,
     ) -> None:
         self.error: bytes | None = None  # the encoded error reply that ends the connection
+        self.crossed = False  # whether that error is a POST or Host:, not a limit
         self.more = False  # whether the held bytes may contain complete commands
         self._authenticated = authenticated
         self._max_bulk_length = max_bulk_length
@@ -373,6 +374,7 @@ class RequestParser:
 
     def _checked(self, command: list[bytes]) -> list[bytes] | None:
         if command[0] in _CROSS_PROTOCOL:
+            self.crossed = True
             self._fail(b"")
             return None
         return command

@@ -405,6 +405,10 @@ class Connection(Client, asyncio.Protocol):
             self.server.stats.count_error(self.parser.error[1:-2])
             if self.reply_mode == "on":
                 self.write(self.parser.error)
+        elif self.parser.crossed:
+            self.server.log.verbose(
+                f"Closing client {self.address.decode()}: POST or Host: is what a browser sends, not a command"
+            )
         else:
             self.server.stats.query_buffer_disconnections += 1
         self.close(after_reply=bool(self.parser.error))

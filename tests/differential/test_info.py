@@ -52,7 +52,7 @@ STORIES = {
         EVAL "local e=redis.pcall('incr','s') return {err=e.err}" 0; EVAL "error({err='A b'})" 0; EVAL "error('A b')" 0
         EVAL "local e=redis.pcall('incr','s') return {err=e.err, ignore_error_stats_update=true}" 0; EVAL "local e=redis.pcall('incr','s') return {e,e}" 0
         EVAL "local e=redis.pcall('incr','s') e.err='NEW one' return e" 0; EVAL "local e=redis.pcall('incr','s') error(e.err)" 0
-        2 raw "*1\r\n$x\r\n"; 4 raw "SET 'a\r\n"; 3 raw "PING\r\n"; CONFIG SET maxmemory 1; SET a 1; CONFIG SET maxmemory 0; CONFIG SET nosuch 1
+        2 raw "*1\r\n$x\r\n"; 4 raw "SET 'a\r\n"; 3 raw "PING\r\n"; 5 raw "Host: a\r\n"; CONFIG SET maxmemory 1; SET a 1; CONFIG SET maxmemory 0; CONFIG SET nosuch 1
         XREADGROUP GROUP g c STREAMS nosuch >; CLIENT KILL 1; OBJECT HELP; OBJECT NOSUCH a; BLPOP l x; CLUSTER INFO; ASKING; READONLY; CONFIG RESETSTAT
     """,
     "scripts": r"""
