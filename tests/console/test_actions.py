@@ -75,7 +75,7 @@ async def test_an_action_on_all_stops_behind_its_slice(client, link):
 async def test_what_another_consumer_claims_meanwhile_stays_with_it(client, link):
     deliver(client, 10)
     claim(client, "Bob", range(1, 11))
-    before(link, b"XCLAIM", lambda: claim(client, "Carol", [3]))
+    before(link, b"XCLAIM", lambda: claim(client, "Carol", [3], idle=0))
     assert (await run(link, made("claim", to="Dave", all="1", by="Bob"))).good
     found = holders(client)
     assert found.pop(b"3-0") == b"Carol"
