@@ -29,7 +29,7 @@ _SMALL: Final = {header[1:]: number for header, number in LENGTHS.items()}
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
 TIMEOUT_NEGATIVE: Final = b"ERR timeout is negative"
-TIMEOUT_TOO_LONG: Final = b"ERR timeout is out of range"
+_TIMEOUT_TOO_LONG: Final = b"ERR timeout is out of range"
 COUNT_NOT_POSITIVE: Final = b"ERR count should be greater than 0"
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -59,15 +59,22 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
 def parse_timeout(client: Client, word: bytes) -> int:
     """Parse a timeout in milliseconds.
 
-    Raises ReplyError: it is no integer, negative or too large. Up to 7.0 one that is too large is 0.
+    Raises ReplyError: it is no integer, or not within the limits of ``limited_timeout``.
     """
-    timeout = parse_integer(word, _NOT_A_TIMEOUT)
+    return limited_timeout(client, parse_integer(word, _NOT_A_TIMEOUT))
+
+
+def limited_timeout(client: Client, timeout: int) -> int:
+    """Return a timeout in milliseconds; up to 7.0 one that is too large is 0.
+
+    Raises ReplyError: it is negative or too large.
+    """
     if timeout < 0:
         raise ReplyError(TIMEOUT_NEGATIVE)
     if timeout > INT64_MAX - client.server.keyspace.now:
         if not client.server.compat.refuses_overflowing_timeouts:
             return 0
-        raise ReplyError(TIMEOUT_TOO_LONG)
+        raise ReplyError(_TIMEOUT_TOO_LONG)
     return timeout
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.value_types import Value
-from .arguments import INT64_MAX, TIMEOUT_NEGATIVE, TIMEOUT_TOO_LONG
+from .arguments import INT64_MAX, TIMEOUT_NEGATIVE, limited_timeout
 from .client import Client
 from .long_double import NotFiniteError, parse
 
@@ -29,14 +29,9 @@ def parse_seconds(client: Client, word: bytes) -> int:
         timeout = -1 if word.startswith(b"-") else INT64_MAX + 1
     except ValueError as error:
         raise ReplyError(_NOT_A_NUMBER) from error
-    limited = client.server.compat.refuses_overflowing_timeouts
-    if timeout < 0 or (timeout > INT64_MAX and not limited):
+    if timeout > INT64_MAX and not client.server.compat.refuses_overflowing_timeouts:
         raise ReplyError(TIMEOUT_NEGATIVE)
-    if timeout > INT64_MAX - client.server.keyspace.now:
-        if not limited:
-            return 0
-        raise ReplyError(TIMEOUT_TOO_LONG)
-    return timeout
+    return limited_timeout(client, timeout)
 
 
 def wait(
