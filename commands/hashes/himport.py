@@ -55,10 +55,7 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
     for field, place in fieldset:
         made.set(field, values[place], limits)
         setting += (field, values[place])
-    db.put(name, made)
-    db.modified(name)
-    db.notify_overwritten(name, present)
-    db.keyspace.notify(events.HASH, b"hset", name, db, setting[2::2])
+    db.overwrite(name, made, present, events.HASH, b"hset", setting[2::2])
     db.keyspace.dirty += 1
     if present is not None:
         client.propagate([b"DEL", name])

@@ -234,11 +234,8 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     before = db.write(target)
     made = List(words)
     made.choose_encoding(db.keyspace.limits)
-    db.put(target, made)
+    db.overwrite(target, made, before, events.LIST, b"sortstore")
     if client.server.compat.reruns_blocked_command:
         db.signal_ready(target)
-    db.modified(target)
-    db.notify_overwritten(target, before)
-    db.keyspace.notify(events.LIST, b"sortstore", target, db)
     db.keyspace.dirty += len(words)
     return True

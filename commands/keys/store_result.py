@@ -39,10 +39,7 @@ def store_result(
     before = db.write(name)
     if not is_fitted:
         value.choose_encoding(keyspace.limits)
-    db.put(name, value)
-    db.modified(name)
-    db.notify_overwritten(name, before)
-    keyspace.notify(event_class, event, name, db)
+    db.overwrite(name, value, before, event_class, event)
     keyspace.dirty += changes
     client.propagate(args)
     return replies.integer(len(value))

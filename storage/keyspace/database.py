@@ -280,6 +280,27 @@ class Database:
         if type(before) is not type(self.entries[key]):
             keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
 
+    def overwrite(
+        self,
+        key: bytes,
+        value: Value,
+        before: Value | None,
+        event_class: int,
+        event: bytes,
+        fields: Sequence[bytes] = (),
+    ) -> None:
+        """Set a key to the result of a command; tell WATCH and tracking, and send the events.
+
+        Args:
+            before: the value that is replaced; None if there is none.
+            event: the command's own event, of class ``event_class``; it follows ``overwritten`` and ``type_changed``.
+            fields: those of a hash that the event names.
+        """
+        self.put(key, value)
+        self.modified(key)
+        self.notify_overwritten(key, before)
+        self.keyspace.notify(event_class, event, key, self, fields)
+
     def remove(self, key: bytes) -> Value | None:
         """Remove a key and return its value, or None if there was none. Signals clients that wait for the key.
 
