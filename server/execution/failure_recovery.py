@@ -76,10 +76,9 @@ class Mending:
                 key = argv[reference.index]
                 client.db.tidy(key)
                 value = client.db.entries.get(key)
-                if type(value) is Hash:  # a lookup deletes fields that have expired
-                    value.make_whole()
-                    if not value.fields:
-                        client.db.remove(key)
+                # A lookup has deleted the last field, which had expired.
+                if type(value) is Hash and not value.fields:
+                    client.db.remove(key)
         elif entry.name in {"flushdb", "flushall"}:
             self._mend_flush(client, argv, everything=entry.name == "flushall")
         elif entry.name.startswith("function|"):

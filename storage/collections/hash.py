@@ -63,12 +63,19 @@ class Hash(Collection):
 
     def discard(self, field: bytes) -> bool:
         """Remove a field; return False if it does not exist."""
-        if self.fields.pop(field, None) is None:
+        fields, times = self.fields, self.times
+        if field not in fields:
             return False
-        if self.times is not None:
-            self.persist(field)
+        if times is not None:
+            times.forget(field)
+        # No call between the two, so no exception can leave the time of a field that is gone.
+        del fields[field]
+        if times is not None and not times.when:
+            self.times = None
         if self._order is not None:
-            self._order.remove(field)
+            order, self._order = self._order, None  # if this fails, the next walk creates a new one
+            order.remove(field)
+            self._order = order
         return True
 
     def expire(self, field: bytes, when: int) -> None:

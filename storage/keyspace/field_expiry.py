@@ -49,8 +49,7 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
 
     The caller must call ``after_drops`` once for all dropped fields.
     """
-    if not value.discard(field):
-        value.persist(field)  # an interrupted drop has removed the field alone
+    value.discard(field)
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
         db.keyspace.on_field_expired(db, key, field)
