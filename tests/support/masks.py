@@ -8,8 +8,8 @@ A mask is `kind:path`. Kinds:
     sec   seconds left: a number above 0 is rounded up to tens, as a busy machine loses some between two commands;
           above a million it is what is left until a date, which may be at any second of ten: to 100,000
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
-    lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
-    words of a text only those that begin with one of what stands behind the colon (`words:flags=,db=`)
+    lines only the lines of a text that begin with the prefix behind the colon (`lines:keyspace_`)
+    words only the words of a text that begin with a prefix behind the colon (`words:flags=,db=`)
     seen  a line that MONITOR sent: without its time, and the address of the client
 
 A path goes down from the reply: `0` an index, `*` every element, a word the value beside that word, in a
