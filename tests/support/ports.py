@@ -1,5 +1,6 @@
 """Ports for the servers of tests, such that no two processes of a test run ever share one."""
 
+import atexit
 import itertools
 import socket
 import threading
@@ -24,6 +25,7 @@ def _share() -> tuple[socket.socket, Iterator[int]]:
             claim.bind(f"\0rillet-test-ports-{number}")  # an abstract name, which ends with the process
         except OSError:
             continue
+        atexit.register(claim.close)  # a socket that Python's end finds open is a ResourceWarning
         first = _FIRST + number * _SHARE
         return claim, itertools.cycle(range(first, first + _SHARE))
     claim.close()

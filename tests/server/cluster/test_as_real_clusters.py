@@ -83,7 +83,11 @@ def migrate(scene: Scene) -> list[str]:
     scene.run("m0 GET {3560}\nm1 GET {3560}\nm1 EXPIRETIME {3560}2\nm1 XRANGE {3560}s - +\nm2 GET {3560}")
     until(lambda: scene.wires["m0"].call("DBSIZE").plain() == 0)
     lines = [line.replace(task, "TASK") for line in scene.seen[begun:]]
-    return [re.sub(r"write_pause_ms\" :\d+", "write_pause_ms", line) for line in lines]
+    lines = [re.sub(r"write_pause_ms\" :\d+", "write_pause_ms", line) for line in lines]
+    if scene.is_real:  # on a busy machine a real node can fail at first, and try the move again
+        tries = re.compile(r'(last_error" \$")[^"]*(" \$"retries" :)\d+')
+        lines = [tries.sub(r"\1\g<2>0", line) for line in lines]
+    return lines
 
 
 def facts(scene: Scene) -> list[object]:

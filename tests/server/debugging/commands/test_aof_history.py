@@ -223,12 +223,12 @@ def test_a_server_without_the_file_says_so():
 def test_a_file_that_is_switched_on_begins_with_data_once_its_rewrite_is_over():
     with LiveServer() as server, server.wire() as wire:
         begin(wire)
-        wire.send_raw(
-            command([b"CONFIG", b"SET", b"appendonly", b"yes"])
-            + command([b"DEBUG", b"AOF-HISTORY", KEY, b"1"])
-        )
-        assert wire.read().value == b"OK"
-        assert wire.read().value == b"ERR The first rewrite of the append-only file is not over"
+        wire.call("MULTI")  # in one turn of the loop, in which no end of the rewrite is seen
+        wire.call("CONFIG", "SET", "appendonly", "yes")
+        wire.call("DEBUG", "AOF-HISTORY", KEY, "1")
+        switched_on, early = wire.call("EXEC").children
+        assert switched_on.value == b"OK"
+        assert early.value == b"ERR The first rewrite of the append-only file is not over"
         eventually(lambda: not server.run_inside(lambda: server.inside.persistence.rewrite.in_progress))
         wire.call("XACK", KEY, "g", "1-0")
         found, base = history(wire)
