@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...storage.keyspace.database import Database
@@ -44,16 +47,25 @@ class ActiveExpiry:
         keyspace = server.keyspace
         keys, fields = keyspace.expired, keyspace.expired_fields
         try:
-            has_more = keyspace.expire_own(_OWN_AT_ONCE) > _OWN_AT_ONCE // 4
+            has_more = self._try(keyspace.expire_own, _OWN_AT_ONCE) > _OWN_AT_ONCE // 4
             for db in server.keyspace.databases:
                 if db.expires or db.field_due.when:
-                    has_more |= _expire_some(db)
+                    done = {self._try(partial(expire_fields, db)), self._try(db.expire_all_due)}
+                    has_more |= _AT_ONCE in done  # else less than a slice was due
         finally:
             self._running = False
             keyspace.expired_in_cycle += keyspace.expired - keys
             keyspace.expired_fields_in_cycle += keyspace.expired_fields - fields
         server.finish_unit()
         return has_more
+
+    def _try(self, delete: Callable[[int], int], limit: int = _AT_ONCE) -> int:
+        """Delete what is due, and return how much; if that fails, log the error and return 0, so that the rest goes on."""
+        try:
+            return delete(limit)
+        except Exception:  # noqa: BLE001 - a bug of ours or out of memory: tried again later
+            self.server.log.warning("Internal error in the expiry cycle:", details=traceback.format_exc())
+            return 0
 
     def next_due(self) -> int | None:
         """Return a time in Unix milliseconds before which no key or field expires; None if none ever does. Fast."""
@@ -83,8 +95,3 @@ class ActiveExpiry:
         propagation.exempt(since)
         if self._running and propagation.effects:
             propagation.flush()
-
-
-def _expire_some(db: Database) -> bool:
-    """Expire one slice of a database; return False if less than a slice was due."""
-    return _AT_ONCE in {expire_fields(db, _AT_ONCE), db.expire_all_due(_AT_ONCE)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..collections.deadlines import Deadlines
 from ..collections.scan_order import ScanOrder
@@ -15,6 +15,8 @@ from . import notifications as events
 if TYPE_CHECKING:
     from .keyspace import Keyspace
     from .metering import Meter
+
+RETRY: Final = 1000  # milliseconds until the expiry cycle tries a key again whose deletion failed
 
 
 class WatchedKey:
@@ -416,17 +418,28 @@ class Database:
         return self.expires.pop(key, None) is not None
 
     def expire_all_due(self, limit: int) -> int:
-        """Delete expired keys (the active expire cycle): examine at most ``limit``, and return how many were examined."""
+        """Delete expired keys (the active expire cycle): examine at most ``limit``, and return how many were examined.
+
+        A key whose deletion fails is tried again after ``RETRY``; the others are deleted, then the error is raised.
+        """
         keyspace = self.keyspace
         if not keyspace.expiring or keyspace.hides_expired:
             return 0
-        looked_at = 0
+        looked_at, error = 0, None
         while self.due and self.due[0][0] < keyspace.now and looked_at < limit:
-            when, key = self.due[0]
+            key = self.due[0][1]
             looked_at += 1
-            if self.expires.get(key) == when:
-                self.expire(key)
-            heapq.heappop(self.due)  # after the deletion: if that fails, the next cycle tries again
+            when = self.expires.get(key)
+            if when is not None and when < keyspace.now:
+                try:
+                    self.expire(key)
+                except Exception as failure:  # noqa: BLE001 - raised below, after the keys behind this one
+                    error = failure
+                    heapq.heapreplace(self.due, (keyspace.now + RETRY, key))
+                    continue
+            heapq.heappop(self.due)
+        if error is not None:
+            raise error
         return looked_at
 
     # Signals

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..collections.hash import Hash
 from . import notifications as events
-from .database import Database
+from .database import RETRY, Database
 
 if TYPE_CHECKING:
     from .keyspace import Keyspace
@@ -104,19 +104,29 @@ def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None
 
 
 def expire_fields(db: Database, limit: int) -> int:
-    """Delete at most ``limit`` expired fields in a database (active cycle); return their number."""
+    """Delete at most ``limit`` expired fields in a database (active cycle); return their number.
+
+    A hash where this fails is tried again after ``RETRY``; the others lose their fields, then the error is raised.
+    """
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
-    dropped = 0
+    dropped, error = 0, None
     while dropped < limit and (first := db.field_due.first()) is not None and first[0] < keyspace.now:
         key = first[1]
         value = db.entries.get(key)
         if type(value) is Hash:
-            dropped += drop_all_due(db, key, value, limit - dropped)
-            note(db, key, value)
+            try:
+                dropped += drop_all_due(db, key, value, limit - dropped)
+                note(db, key, value)
+            except Exception as failure:  # noqa: BLE001 - raised below, after the hashes behind this one
+                error = failure
+                dropped += 1  # bounds the number of failures, too
+                db.field_due.set(key, keyspace.now + RETRY)
         else:
             db.field_due.forget(key)
+    if error is not None:
+        raise error
     return dropped
 
 

@@ -200,7 +200,9 @@ class Keyspace:
         if own is None or not self.expiring:
             return 0
         for _ in range(min(limit, len(own))):
-            key, indexes = own.popitem(last=False)
+            key = next(iter(own))
+            own.move_to_end(key)  # before the deletion: a key where that fails must not hold up the others
+            indexes = own[key]
             for index in tuple(indexes):
                 database = self.databases[index]
                 when = database.expires.get(key)
@@ -209,8 +211,8 @@ class Keyspace:
                     gone += 1
                 if key not in database.expires:
                     indexes.remove(index)
-            if indexes:
-                own[key] = indexes
+            if not indexes:
+                del own[key]
         return gone
 
     def empty_twin(self) -> Keyspace:

@@ -17,6 +17,8 @@ from support.failing import Failing, Trial, faults_of
 from rillet.commands.runtime.state import State
 from rillet.commands.spec.command import REGISTRY
 from rillet.server.families import load_all
+from rillet.storage.keyspace.database import RETRY, Database
+from rillet.storage.value_types import Value
 
 load_all()
 
@@ -427,11 +429,39 @@ def test_a_cycle_of_expiry_that_fails_at_any_call_is_completed_by_the_next(trial
         sys.setprofile(failing)
         trial.guard(trial.server.active_expiry.step)
         sys.setprofile(None)
+        trial.server.keyspace.now = trial.clock.advance(RETRY + 1)
         trial.server.active_expiry.step()
         settle(trial)
         assert list(trial.server.keyspace.databases[0].entries) == [b"h"], failing.raised
         assert not disagreements(trial), failing.raised
     assert place > 100
+
+
+def test_a_key_whose_deletion_always_fails_holds_up_no_other(trial, monkeypatch):
+    server = trial.server
+    begin(
+        trial,
+        Example("SET a v PX 1\nHSETEX b PX 2 FIELDS 1 f v\nHSETEX c PX 3 FIELDS 1 f v\nSET d v PX 4", "PING"),
+    )
+    remove = Database.remove
+
+    def refuse(db: Database, key: bytes) -> Value | None:
+        if db.keyspace is server.keyspace and key in {b"a", b"b"}:
+            raise KeyError(key)
+        return remove(db, key)
+
+    monkeypatch.setattr(Database, "remove", refuse)
+    for left in (1, 1, 2):  # a second later both are tried again
+        server.keyspace.now = trial.clock.advance(RETRY // 2 + 1)
+        server.active_expiry.step()
+        assert list(server.keyspace.databases[0].entries) == [b"a", b"b"]
+        assert str(trial.log).count("Internal error in the expiry cycle") == 2 * left
+    monkeypatch.undo()
+    server.keyspace.now = trial.clock.advance(RETRY + 1)
+    server.active_expiry.step()
+    settle(trial)
+    assert not server.keyspace.databases[0].entries
+    assert not disagreements(trial)
 
 
 def test_an_error_while_the_keys_are_mended_is_survived_once():
