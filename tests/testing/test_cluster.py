@@ -99,18 +99,25 @@ def acknowledged(replication):
 
 
 @contextlib.contextmanager
-def handing_over(cluster):
-    """The master of KEY hands over to a replica that does not answer before the end."""
+def handing_over(cluster, limit=60_000):
+    """The master of KEY hands over to a replica that does not answer before the end.
+
+    Args:
+        limit: milliseconds after which it goes on; with few it may have done so already.
+    """
     old, new = cluster.shard_of(KEY).master, cluster.shard_of(KEY).replicas[0]
     sleeps, wakes = threading.Event(), threading.Event()
-    with old.client() as reader:
+    with old.client() as reader, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presence, "HAND_OVER_LIMIT", limit)
+        reader.config_set("repl-ping-replica-period", 3600)  # nothing more to acknowledge
         eventually(
             lambda: acknowledged(reader.info("replication"))
         )  # once a second; a replica that sleeps does not
         sleep = aside(new.run_inside, lambda: (sleeps.set(), wakes.wait(60)))
         sleeps.wait()
+        begun = old.log.count
         old.node.body.hand_over(new.node)
-        eventually(lambda: reader.info("replication")["master_failover_state"] == "failover-in-progress")
+        eventually(lambda: "is synced, failing over" in old.log.text(begun))
         try:
             yield old, new, reader
         finally:
@@ -149,9 +156,8 @@ def test_a_master_that_hands_over_to_a_replica_that_is_gone_goes_on(cluster, way
     cluster.wait_for_replicas()
 
 
-def test_a_master_that_hands_over_to_a_replica_that_hangs_goes_on_after_a_time(cluster, monkeypatch):
-    monkeypatch.setattr(presence, "HAND_OVER_LIMIT", 100)
-    with handing_over(cluster) as (old, _, reader), Wire(old.port) as writer:
+def test_a_master_that_hands_over_to_a_replica_that_hangs_goes_on_after_a_time(cluster):
+    with handing_over(cluster, limit=100) as (old, _, reader), Wire(old.port) as writer:
         writer.send("SET", KEY, "v")
         assert str(writer.read()) == "+OK"
         assert reader.info("replication")["role"] == "master"
@@ -170,7 +176,7 @@ def test_a_move_to_a_master_that_hangs_holds_the_writes_no_longer_than_the_timeo
         target._server.loop.call_soon_threadsafe(goes_on.wait)
         task = cluster.topology.move([SLOT], target.node, 0)
         try:
-            eventually(lambda: source._server.pause.holders)
+            eventually(lambda: source._server.pause.holders or task.ended >= 0)  # 100 ms may be over
             assert writer.set(KEY, "w")
         finally:
             goes_on.set()

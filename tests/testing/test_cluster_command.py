@@ -38,7 +38,7 @@ def test_it_serves_until_a_signal_and_names_its_nodes(number):
             }
     finally:
         process.send_signal(number)
-        out, problems = process.communicate(timeout=20)
+        out, problems = process.communicate(timeout=60)
     assert (process.returncode, out, problems) == (0, "", "")
 
 
@@ -53,6 +53,6 @@ def test_it_serves_until_a_signal_and_names_its_nodes(number):
 )
 def test_what_it_does_not_understand_is_named(words, status, text):
     process = start(*words)
-    out, problems = process.communicate(timeout=20)
+    out, problems = process.communicate(timeout=60)
     assert process.returncode == status, out + problems
     assert text in problems
