@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.sessions import ACTS as COMMON
 from support.sessions import LOOKS, RESP3, TAKING, WAYS, comparable
+from support.virtual_loop import run_virtually
 
 from rillet.testing import LoopServer
 from rillet.testing.clients import close
@@ -157,7 +158,7 @@ def test_whatever_a_test_does_the_next_sees_a_new_client(options, acts):
             await server.reset()
             assert found == await seen(server, server.client(**options))
 
-    asyncio.run(asyncio.wait_for(test(), WAIT))
+    run_virtually(asyncio.wait_for(test(), WAIT))
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
