@@ -18,7 +18,11 @@ COUNT, SIZE = 1100, 2 << 20
 
 
 class WorkerMemory(threading.Thread):
-    """Looks at Spark's Python workers of this session while it runs; `.peak` is the most that one ever had, in bytes."""
+    """Looks at Spark's Python processes of this session while it runs; `.peak` is the most that one ever had, in bytes.
+
+    They are forks of one process (support/spark/forked_python.py), so they and only they have a parent with their own words;
+    what Spark started is a small program that waits for its fork.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -30,10 +34,13 @@ class WorkerMemory(threading.Thread):
             for place in Path("/proc").iterdir():
                 # A process may end while it is looked at.
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError, NotADirectoryError):
-                    if b"pyspark.daemon" in (place / "cmdline").read_bytes() and is_ours(int(place.name)):
+                    words = (place / "cmdline").read_bytes()
+                    if b"pyspark.worker" in words and is_ours(int(place.name)):
                         facts = dict(
                             line.split(":", 1) for line in (place / "status").read_text().splitlines()
                         )
+                        if (Path("/proc") / facts["PPid"].strip() / "cmdline").read_bytes() != words:
+                            continue  # it is the process that forks
                         self.peak = max(self.peak, int(facts["VmHWM"].split()[0]) << 10)
 
     def __enter__(self) -> Self:
