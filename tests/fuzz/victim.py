@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -14,6 +15,7 @@ from support.wire import ConnectionClosedError, Node, Wire, encode_command, pars
 _TROUBLE = ("internal error", "traceback (most recent")
 _MOST_MEMORY = 700 << 20
 _ANSWERS_WITHIN = 60.0
+_LOOK = 0.1  # seconds without a reply after which the server is asked whether more will come
 _END = b"the fuzzer's last word"
 # What ends or silences a server or the connections to it, or changes who may do what.
 HARMFUL = frozenset(
@@ -74,7 +76,47 @@ class Victim:
                 wire.send_raw(b"".join(encode_command(*words) for words in (*commands, (b"ECHO", _END))))
             except ConnectionError:
                 return []
-            return read_until(wire, _END)
+            return self._read_until(wire, _END)
+
+    def _read_until(self, wire: Wire, end: bytes) -> list[Node]:
+        """Read replies until one says `end`, the connection is closed, or nothing more will come."""
+        data = b""
+        found: list[Node] = []
+        wire._socket.settimeout(_LOOK)
+        until, is_silent = time.monotonic() + _ANSWERS_WITHIN, False
+        while time.monotonic() < until:
+            try:
+                more = wire._socket.recv(1 << 16)
+            except TimeoutError:
+                if is_silent:  # and what had come by then was read since
+                    return found
+                is_silent = self._is_silent(wire)
+                continue
+            except ConnectionError:
+                return found
+            if not more:
+                return found
+            data += more
+            until, is_silent = time.monotonic() + _ANSWERS_WITHIN, False
+            at = 0
+            while (each := parse(data, at)) is not None:
+                found.append(each[0])
+                at = each[1]
+                if each[0].value == end and each[0].kind == "$":
+                    return found
+            data = data[at:]
+        return found
+
+    def _is_silent(self, wire: Wire) -> bool:
+        """Whether the client at the other end gets nothing more: it is blocked, or has run its last command, an ECHO."""
+        own = b" addr=127.0.0.1:%d " % wire._socket.getsockname()[1]
+        with contextlib.suppress(OSError, ConnectionClosedError), self.wire() as other:
+            lines = other.call("CLIENT", "LIST").value.splitlines()  # or an error: a script runs
+            for line in lines:
+                if own in line:
+                    fields = dict(word.partition(b"=")[::2] for word in line.split())
+                    return b"b" in fields[b"flags"] or (fields[b"cmd"], fields[b"qbuf"]) == (b"echo", b"0")
+        return False
 
     def assert_well(self, what: str = "") -> None:
         """Assert that it lives and answers, that its log shows no bug, and that its memory is bounded."""
@@ -106,25 +148,3 @@ class Victim:
         text = self.server.log
         news, self._read = text[self._read :], len(text)
         return news.splitlines()
-
-
-def read_until(wire: Wire, end: bytes) -> list[Node]:
-    """Read replies until one says `end`, the connection is closed, or the server falls silent."""
-    data = b""
-    found: list[Node] = []
-    while True:
-        try:
-            wire._socket.settimeout(0.5 if found or data else 5.0)
-            more = wire._socket.recv(1 << 16)
-        except (TimeoutError, ConnectionError):
-            return found
-        if not more:
-            return found
-        data += more
-        at = 0
-        while (each := parse(data, at)) is not None:
-            found.append(each[0])
-            at = each[1]
-            if each[0].value == end and each[0].kind == "$":
-                return found
-        data = data[at:]
