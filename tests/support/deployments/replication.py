@@ -50,7 +50,7 @@ def follow(replica: ServerProcess, port: int) -> None:
 
 
 def until_up(replica: ServerProcess) -> None:
-    until(lambda: info(replica, "master_link_status") == "up", 40)
+    until(lambda: info(replica, "master_link_status") == "up")
 
 
 def in_step(master: ServerProcess, *replicas: ServerProcess) -> None:
@@ -158,7 +158,7 @@ class Peer(Wire):
     """The other end of a connection, by hand: what the server sends are commands here."""
 
     def __init__(self, accepted: socket.socket) -> None:
-        accepted.settimeout(20)
+        accepted.settimeout(60)
         self._socket = accepted
         self._unread = b""
 
@@ -182,7 +182,7 @@ class FakeMaster:
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(20)
+        self._listener.settimeout(60)
         self.port: int = self._listener.getsockname()[1]
         self._links: list[Peer] = []  # closed at the end
 
@@ -212,7 +212,7 @@ class FakeReplica(Peer):
     """A connection that plays the replica."""
 
     def __init__(self, server: ServerProcess, *capabilities: str) -> None:
-        super().__init__(socket.create_connection(("127.0.0.1", server.port), 20))
+        super().__init__(socket.create_connection(("127.0.0.1", server.port), 60))
         for name in capabilities:
             assert self.call("REPLCONF", "capa", name).value == b"OK"
 

@@ -196,7 +196,7 @@ class RedisProcess:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(SECONDS)
             self._process = None
 
 
