@@ -10,7 +10,7 @@ from support.until import until
 from support.wire import ConnectionClosedError, Wire, encode_command
 
 # A number in front names another connection than 0. `?` blocks, `|` sends several commands at once, `raw` bytes, `drop`
-# closes, `&` waits for the end of a save, `!` until all keys are gone, `~` until a client is not blocked, `{5}` is the ID of connection 5.
+# closes, `&` waits for the end of a save, `!` until all keys are gone, `{5}` is the ID of connection 5.
 STORIES = {
     "keys": r"""
         SET a 1; GET a; GET nosuch; EXISTS a nosuch; TTL a; OBJECT ENCODING a; MGET a nosuch a; SET b 1 PX 5; wait 20; GET b
@@ -35,7 +35,7 @@ STORIES = {
     """,
     "blocked clients": r"""
         1 ? BLPOP l 0; 2 ? BLPOP l m 0; 3 XREADGROUP GROUP g c BLOCK 0 STREAMS s >; XGROUP CREATE s g $ MKSTREAM; 3 ? XREADGROUP GROUP g c BLOCK 0 STREAMS s >
-        4 ? BLPOP l 100; 5 ? BZPOPMIN z 100; 6 ? BLMOVE k l2 LEFT LEFT 0; RPUSH l a; RPUSH l a b c d; XADD s 1-1 a b; ZADD z 1 a; 7 ? BLPOP e 1; ~ 7
+        4 ? BLPOP l 100; 5 ? BZPOPMIN z 100; 6 ? BLMOVE k l2 LEFT LEFT 0; RPUSH l a; RPUSH l a b c d; XADD s 1-1 a b; ZADD z 1 a; 7 BLPOP e 0.05
         8 ? XREAD BLOCK 0 STREAMS s t $ $; DEL s; 9 ? XREAD BLOCK 100000 STREAMS s $; XADD s * a b
         10 ? BLPOP q 0; 11 ? BLMPOP 0 2 q r LEFT; drop 10; drop 11; 12 ? WAIT 1 0; 13 ? WAIT 1 100000; drop 12; drop 13
         XGROUP CREATE s g $; 14 ? XREADGROUP GROUP g c BLOCK 100000 STREAMS s >
@@ -120,7 +120,7 @@ CHANCE = re.compile(
     rb"expired_stale|.*_eviction_exceeded|aof_(base|current)_size|aof_buffer|aof_last_rewrite_time|aof_current_rewrite_time|rdb_(last|current)_bgsave_time|active_clients|rdb_last_save_time|run_id|process_id|"
     rb"executable|master_(current|total)_sync_att|cmdstat_(info|dbsize|debug|client.(id|list)))"
 )
-ASKING = re.compile(r"(wait|drop|[&!~]|\d+ \?)")
+ASKING = re.compile(r"(wait|drop|[&!]|\d+ \?)")
 MASKS = re.compile(
     r"usec=\d+,usec_per_call=[\d.]+,|avg_ttl=\d+|[0-9a-f]{40}|(?<=slowlog_time_ms_sum=)[\d.]+|(?<=slowlog_time_ms_max=)[\d.]+"
 )
@@ -186,8 +186,6 @@ class Play:
         elif name == "?":
             self.wire(number).send(*words[1:])
             until(lambda: self._is_blocked(number))
-        elif name == "~":
-            until(lambda: not self._is_blocked(int(words[1])))
         else:
             self._ask(self.wire(number), words)
 

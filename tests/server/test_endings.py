@@ -21,6 +21,8 @@ KEEPS_MORE = "the first file behind a save"
 # Ctrl-C ends a server whose data cannot be saved.
 ENDS_ANYWAY = {("a save that failed, with save points", "INT")}
 
+# No PING moves the offset between a question for it and its acknowledgement.
+WAITING = ("--shutdown-timeout", "600", "--repl-ping-replica-period", "3600")
 ROWS = [
     pytest.param(
         way,
@@ -55,7 +57,7 @@ def waiting(request):
     """A server that waits for a replica, the replica, and the client that sent SHUTDOWN."""
     require_binary(request.param)
     with (
-        start_server(request.param, *AOF, "--shutdown-timeout", "600") as server,
+        start_server(request.param, *AOF, *WAITING) as server,
         server.wire() as wire,
         FakeReplica(server, "psync2", "eof") as replica,
     ):

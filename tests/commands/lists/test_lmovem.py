@@ -26,7 +26,7 @@ def test_the_file_is_loaded_and_an_old_replica_holds_the_same(tmp_path):
                 "LMOVEM m m RIGHT LEFT",
             ):
                 run(wire, line)
-                assert wire.call("WAIT", 1, 5000).plain() == 1
+                assert wire.call("WAIT", 1, 60_000).plain() == 1
                 looks = [
                     (elements(each, "l"), elements(each, "m"), run(each, "EXPIRETIME l"))
                     for each in (wire, other)

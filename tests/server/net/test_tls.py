@@ -199,6 +199,6 @@ def test_a_replica_follows_over_tls(master, replica, certificates):
             wire.call("XADD", "s", "1-1", "f", "v")
             follow(follower, port)
             wire.call("XADD", "s", "2-1", "f", "v")
-            assert wire.call("WAIT", 1, 5000).plain() == 1
+            assert wire.call("WAIT", 1, 60_000).plain() == 1
         with follower.wire() as wire:
             assert wire.call("XLEN", "s").plain() == 2

@@ -69,7 +69,7 @@ def test_real_servers_that_follow_rillet_see_the_same(trio, seed):
         wire.call("SELECT", "0")
         for proxy in proxies:
             proxy.cut_in = None
-        assert wire.call("WAIT", 2, 8000).plain() == 2
+        assert wire.call("WAIT", 2, 60_000).plain() == 2
     in_step(master, *replicas)
     mine = picture(master)
     for replica in replicas:

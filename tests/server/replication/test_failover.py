@@ -112,7 +112,7 @@ def target_of(master, connect, behave):
         replica = connect(master)
         replica.call("REPLCONF", "listening-port", listener.getsockname()[1])
         replica.full_sync()
-        listener.settimeout(20)
+        listener.settimeout(60)
         links = []
 
         def serve() -> None:

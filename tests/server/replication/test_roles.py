@@ -121,9 +121,9 @@ def test_a_chain_stands_in_one_history(started, kind):
                 if number % 10 == 0:
                     (upper if number % 20 else lower).cut()
         in_step(first, middle, last)
-        histories = {info(server, "master_replid") for server in (first, middle, last)}
-        offsets = {info(server, "master_repl_offset") for server in (first, middle, last)}
-        assert (len(histories), len(offsets)) == (1, 1)
+        assert len({info(server, "master_replid") for server in (first, middle, last)}) == 1
+        # A PING may come between two questions.
+        until(lambda: len({info(server, "master_repl_offset") for server in (first, middle, last)}) == 1)
         assert picture(first) == picture(middle) == picture(last)
         assert info(first, "sync_full") == info(middle, "sync_full") == "1"
         # The middle one is promoted; the last goes on with it.
@@ -215,12 +215,12 @@ def test_wait_counts_real_replicas(started, kind):
     with master.wire() as wire:
         for number in range(5):
             wire.call("SET", "k", number)
-            assert wire.call("WAIT", 2, 10000).plain() == 2
+            assert wire.call("WAIT", 2, 60_000).plain() == 2
             assert [call(replica, "GET", "k") for replica in replicas] == [b"%d" % number] * 2
         if kind != "redis7":  # which does not report its file
             wire.call("SET", "k", "on disk")
             until(lambda: info(replicas[0], "aof_rewrite_in_progress") == "0")
-            assert wire.call("WAITAOF", 1, 2, 10000).plain() == [1, 2]
+            assert wire.call("WAITAOF", 1, 2, 60_000).plain() == [1, 2]
 
 
 @REPLICAS
@@ -336,7 +336,7 @@ def test_a_writable_replica_expires_what_its_own_clients_gave_a_time(started, ki
         wire.do("PEXPIRE plain 1; SELECT 1; SETEX there 1 x")
     # The master's own key stays until the master deletes it.
     until(lambda: info(replica, "db0").startswith("keys=3,") and not info(replica, "db1"))
-    assert info(replica, "slave_expires_tracked_keys") == "1"
+    until(lambda: info(replica, "slave_expires_tracked_keys") == "1")
     # What the master sets again, and with another time, is the master's.
     call(replica, "SET", "m", "x", "PX", "50")
     call(master, "SET", "m", "y", "EX", "1000")

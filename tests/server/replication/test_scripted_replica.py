@@ -217,15 +217,21 @@ def test_replconf_is_answered_as_by_redis(master, connect):
 
 def test_replicas_that_come_within_the_delay_share_a_snapshot(started, connect):
     master = started("rillet")
-    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "1")
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "3600")
     replicas = [connect(master, "eof", "psync2") for _ in range(3)]
-    for replica in replicas:
+    for replica in replicas[:2]:
         replica.send("PSYNC", "?", "-1")
+    until(lambda: call(master, "INFO", "replication").count(b"state=wait_bgsave") == 2)
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+    replicas[2].send("PSYNC", "?", "-1")
     assert len({replica.line() for replica in replicas}) == 1
     for replica in replicas:
         assert replica.payload().startswith(b"REDIS")
     assert master.log.count("Starting snapshot for SYNC") == 1
     assert info(master, "sync_full") == "3"
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "1")
+    connect(master, "eof", "psync2").full_sync()
+    assert master.log.count("Delay next snapshot for diskless SYNC") == 2
 
 
 def test_a_replica_in_the_list_and_out_of_it(master, connect):
@@ -233,7 +239,12 @@ def test_a_replica_in_the_list_and_out_of_it(master, connect):
     replica.call("REPLCONF", "listening-port", 7777)
     offset = replica.acknowledged_sync()
     address = f"slave0:ip=127.0.0.1,port=7777,state=online,offset={offset},lag=0"
-    until(lambda: address in call(master, "INFO", "replication").decode())
+
+    def is_listed() -> bool:
+        replica.send("REPLCONF", "ACK", offset)  # each second without one is a lag
+        return address in call(master, "INFO", "replication").decode()
+
+    until(is_listed)
     assert call(master, "ROLE") == [b"master", offset, [[b"127.0.0.1", b"7777", b"%d" % offset]]]
     assert info(master, "connected_clients") == "1"
     line = call(master, "CLIENT", "LIST", "TYPE", "replica").decode()
