@@ -144,7 +144,7 @@ def one_command(
 
 
 _IDS = Field("id", "IDs", hint="separated by spaces")
-_TO = Field("to", "To consumer", hint="one that exists, or a new one", suggest="consumers")
+_TO = Field("to", "To consumer", hint="an existing consumer, or a new one", suggest="consumers")
 _PLACE: Final = b"<IDs>"  # in a command that is shown before the entries are known
 
 
@@ -173,7 +173,7 @@ def on_entries(
                 if words
             ]
             note = (
-                f"page by page; of each the entries that are {' and '.join(filters)}"
+                f"page by page; of each page, the entries that are {' and '.join(filters)}"
                 if filters
                 else "page by page"
             )
@@ -208,7 +208,7 @@ def on_entries(
                         return Outcome(
                             (
                                 (command_line(words)[:2000], str(reply)),
-                                (title, f"{progress.done:,} entries were done before"),
+                                (title, f"{progress.done:,} entries were done before the error"),
                             ),
                             good=False,
                         )
@@ -248,7 +248,7 @@ def _claim(typed: Values, ids: list[bytes], idle: int) -> Command:
 
 
 @on_entries("ack", "Acknowledge entries",
-    "The chosen entries leave the group's PEL: they count as done, and are delivered to no other consumer.",
+    "The chosen entries leave the group's PEL: they count as done, and no other consumer receives them.",
     danger="An entry that was not really processed is not delivered again.")
 def _ack(typed: Values, ids: list[bytes], _idle: int) -> Command:
     return command("XACK", typed.word("key"), typed.word("group"), *ids)
@@ -259,19 +259,19 @@ def _ack(typed: Values, ids: list[bytes], _idle: int) -> Command:
     (Field("mode", "Why", "FAIL", options=(
         ("FAIL", "FAIL: it was tried; the delivery count stays"),
         ("SILENT", "SILENT: it was not tried; the delivery count falls by one"),
-        ("FATAL", "FATAL: nothing can process it; the delivery count becomes the greatest"))),),
+        ("FATAL", "FATAL: nothing can process it; the delivery count becomes the maximum"))),),
     needs="XNACK")
 def _give_back(typed: Values, ids: list[bytes], _idle: int) -> Command:
     mode = typed.text("mode", "FAIL")
     if mode not in {"FAIL", "SILENT", "FATAL"}:
-        raise ValueError(f"{mode} is none of FAIL, SILENT, FATAL")
+        raise ValueError(f"{mode} is not one of FAIL, SILENT, FATAL")
     return command("XNACK", typed.word("key"), typed.word("group"), mode, "IDS", len(ids), *ids)
 
 
 @on_entries("deadletter", "Move to a dead-letter stream",
     "Each chosen message is added to another stream, with the fields origin-stream, origin-group and origin-id, and "
-        "acknowledged here, in one step. One that is no longer in the stream stays pending.",
-    (Field("dead", "Dead-letter stream", hint="empty: the name of this one with :dead"),))
+        "acknowledged here, in one step. A message that is no longer in the stream stays pending.",
+    (Field("dead", "Dead-letter stream", hint="empty: the name of this stream with :dead"),))
 def _dead_letter(typed: Values, ids: list[bytes], _idle: int) -> Command:
     key = typed.word("key")
     dead = typed.word("dead") if typed.text("dead") else key + b":dead"
@@ -279,9 +279,9 @@ def _dead_letter(typed: Values, ids: list[bytes], _idle: int) -> Command:
 
 
 @on_entries("replay", "Replay entries",
-    "Each chosen message is added once more at the end of its stream and acknowledged where it was, in one step: every "
-        "group of the stream gets the copy as a new message, with a delivery count of its own.",
-    danger="All groups of the stream get the copies, also those that had processed the messages.")
+    "Each chosen message is copied to the end of its stream, and the original is acknowledged, in one step. Every group "
+        "of the stream receives the copy as a new message, with its own delivery count.",
+    danger="All groups of the stream receive the copies, even if they had processed the messages.")
 def _replay(typed: Values, ids: list[bytes], _idle: int) -> Command:
     key = typed.word("key")
     return command("EVAL", MOVE, 2, key, key, typed.word("group"), "again", *ids)
@@ -319,29 +319,29 @@ async def _retire(link: Link, typed: Values, progress: Progress) -> Outcome:
 
 
 @action("retire", "Retire a consumer",
-    "All that a dead consumer holds goes to another one, and nothing of others; then the dead one is deleted. In this "
-        "order nothing is lost. The delivery counts stay.",
+    "Another consumer claims all pending entries of a dead consumer, then the dead consumer is deleted. This order "
+        "loses nothing. The delivery counts stay, and the entries of other consumers are not touched.",
     ("key", "group", "consumer"), (_TO,), run=_retire,
-    danger="The consumer is deleted at the end, if nothing is left with it.")
+    danger="The consumer is deleted at the end, if it has no pending entries left.")
 def _retire_steps(typed: Values) -> list[Step]:
     key, group, dead, to = (typed.word(name) for name in ("key", "group", "consumer", "to"))
     if dead == to:
-        raise ValueError("choose another consumer than the one to retire")
+        raise ValueError("choose a consumer other than the one to retire")
     return [
         Step(
             command("EVAL", HAND_OVER, 1, key, group, dead, to, SLICE),
-            "XPENDING of this consumer, and XCLAIM … JUSTID of what it has, in one step; again until nothing is left",
+            "XPENDING of this consumer, and XCLAIM … JUSTID of its entries, in one step; repeated until none is left",
         ),
         Step(
             command("EVAL", DELETE_IF_EMPTY, 1, key, group, dead),
-            "XGROUP DELCONSUMER, if nothing is pending with it, in one step",
+            "XGROUP DELCONSUMER, if the consumer has no pending entries, in one step",
         ),
     ]
 
 
 one_command("delconsumer", "Delete a consumer", "The consumer leaves the group.",
     "XGROUP DELCONSUMER {key} {group} {consumer}",
-    danger="What is pending with it leaves the PEL and is not delivered again. Retire it to keep that.")
+    danger="Its pending entries leave the PEL and are not delivered again. Retire the consumer to keep them.")
 one_command("newconsumer", "Add a consumer", "A consumer is added without reading anything.",
     "XGROUP CREATECONSUMER {key} {group} {consumer}", (Field("consumer", "Name"),))
 
@@ -354,17 +354,17 @@ def _group_id(typed: Values) -> str:
 
 
 @action("setid", "Set the last delivered ID",
-    "The group goes on behind this ID: a smaller one delivers messages again, $ leaves out all that waits.",
+    "The group continues after this ID. A smaller ID delivers messages again; $ skips all undelivered messages.",
     ("key", "group"), (Field("id", "ID", "0", hint="an ID, 0 for the beginning, $ for the end"),),
-    danger="Messages are delivered twice, or not at all. What is pending stays pending.")
+    danger="Messages are delivered twice, or not at all. Pending entries stay pending.")
 def _set_id(typed: Values) -> list[Step]:
     return [Step(command("XGROUP", "SETID", typed.word("key"), typed.word("group"), _group_id(typed)))]
 
 
 @action("newgroup", "Create a group",
-    "A group that reads from an ID on. A stream that does not exist is made.", (),
+    "A group that reads from an ID on. A missing stream is created.", (),
     (Field("key", "Stream"), Field("group", "Group"),
-        Field("id", "From ID", "$", hint="0: all there is; $: only what comes")))
+        Field("id", "From ID", "$", hint="0: all messages; $: only new ones")))
 def _create_group(typed: Values) -> list[Step]:
     return [
         Step(
@@ -375,7 +375,7 @@ def _create_group(typed: Values) -> list[Step]:
 
 one_command("delgroup", "Destroy a group",
     "The group, its consumers and its PEL are deleted. The messages of the stream stay.",
-    "XGROUP DESTROY {key} {group}", danger="What was pending is not known any more.")
+    "XGROUP DESTROY {key} {group}", danger="The group's pending entries are forgotten.")
 
 
 @action("add", "Add an entry", "A message at the end of the stream.", (),
@@ -399,8 +399,8 @@ def _delete(typed: Values) -> list[Step]:
 @action("trim", "Trim a stream", "Entries before an ID leave the stream.", ("key",),
     (Field("id", "Before the ID"),
         Field("acked", "Which", options=(("", "all of them"),
-            ("1", "those that every group has acknowledged (ACKED, from Redis 8.2 on)")))),
-    danger="The messages are gone. A group that is created later does not read them.")
+            ("1", "entries that every group has acknowledged (ACKED, from Redis 8.2 on)")))),
+    danger="The messages are gone. Groups that are created later do not read them.")
 def _trim(typed: Values) -> list[Step]:
     first, *others = typed.ids()
     if others:
@@ -410,16 +410,16 @@ def _trim(typed: Values) -> list[Step]:
 
 
 @action("example", "Try the XCLAIM story",
-    "A stream of orders, a group that bills them, Bob who takes two and falls silent, and Alice who claims one.",
+    "A stream of orders and a group that bills them. Bob takes two orders and stops responding; Alice claims one.",
     (), (Field("key", "Stream", "orders"),))
 def _example(typed: Values) -> list[Step]:
     key = unquote(typed.text("key", "orders"))
     return [
-        Step(command("XGROUP", "CREATE", key, "billing", "$", "MKSTREAM"), "a group that reads what comes"),
+        Step(command("XGROUP", "CREATE", key, "billing", "$", "MKSTREAM"), "a group that reads new entries"),
         *(
             Step(command("XADD", key, f"{number}-0", "item", item, "amount", amount), note)
             for number, item, amount, note in (
-                (1, "teapot", 2, "three orders, with IDs of our own to make the story short"),
+                (1, "teapot", 2, "three orders, with short IDs"),
                 (2, "cup", 6, ""),
                 (3, "sugar", 1, ""),
             )

@@ -303,14 +303,14 @@ class Console:
     async def _done(self, request: Request) -> Response:
         kept = self._outcomes.get(request.path_params["name"])
         if kept is None:
-            raise NotFoundError("What came of this action is not kept any more.")
+            raise NotFoundError("The result of this action is no longer kept.")
         return self._render("done.html", plan=kept[0], outcome=kept[1])
 
     async def _stop_job(self, request: Request) -> Response:
         form = await self._form(request)
         job = self.poller.jobs.get(form.get("id", ""))
         if job is None:
-            raise NotFoundError("What came of this action is not kept any more.")
+            raise NotFoundError("The result of this action is no longer kept.")
         job.progress.stopped = True
         return RedirectResponse(f"/job?id={job.id}", 303)
 

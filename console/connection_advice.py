@@ -16,11 +16,11 @@ _STEPS: Final = (
     ("noperm", f"Allow this user the commands that it needs ({ACCESS})."),
     ("db index", "The server has no database of this number: the address ends with /0 to /15, unless it is set up with more."),
     ("invalid database", "The server has no database of this number: the address ends with /0 to /15, unless it is set up with more."),
-    ("'sentinel'", "This is no sentinel but a server: write redis://host:port."),
+    ("'sentinel'", "This is a server, not a sentinel: write redis://host:port."),
     ("no master found", "Check that a sentinel runs at the address, and the name of its service at the end of it."),
-    ("cluster support disabled", "This server is no node of a cluster: write redis://host:port."),
+    ("cluster support disabled", "This server is not a node of a cluster: write redis://host:port."),
     ("no slots yet", "Create the cluster first: redis-cli --cluster create …"),
-    ("certificate verify failed", "Name the authority that signed the server's certificate: ?ssl_ca_certs=ca.crt behind the address."),
+    ("certificate verify failed", "Name the authority that signed the server's certificate: ?ssl_ca_certs=ca.crt after the address."),
     ("certificate required", "Give a certificate of the client: ?ssl_certfile=client.crt&ssl_keyfile=client.key."),
     ("ssl", "Check that this port speaks TLS; without it the address begins with redis://."),
     ("name or service", "Check the name of the host."),
@@ -46,7 +46,9 @@ def next_step(reason: str, address: str) -> str:
     said = reason.lower()
     tls = address.startswith("rediss")
     if "timeout connecting" in said and tls:
-        return "Check that this port speaks TLS, without which the address begins with redis://; and host and port."
+        return (
+            "Check host and port, and that the port speaks TLS; without TLS the address begins with redis://."
+        )
     if any(words in said for words in _CLOSED) and not tls:
         return "If this port speaks TLS, the address begins with rediss://."
     found = next((step for words, step in _STEPS if words in said), "")

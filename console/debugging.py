@@ -89,11 +89,11 @@ def _advance(typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "ADVANCE", typed.number("ms", 60_000, 1)))]
 
 
-one_command("freeze", "Freeze the clock", "The server's time stands still until it is moved or resumed.",
+one_command("freeze", "Freeze the clock", "The server's clock stands still until it is moved or resumed.",
     "DEBUG CLOCK FREEZE", needs="DEBUG", back=PAGE)
-one_command("resume", "Let the clock run", "The server's time goes on from where it stands.",
+one_command("resume", "Let the clock run", "The server's clock continues from its present time.",
     "DEBUG CLOCK RESUME", needs="DEBUG", back=PAGE)
-one_command("today", "Back to the time of day", "The server's time is that of the machine again.",
+one_command("today", "Back to the time of day", "The server's clock shows the time of the machine again.",
     "DEBUG CLOCK RESET", needs="DEBUG", back=PAGE)
 _EFFECTS: Final = (
     ("CLOSE after", "runs, and its reply is lost (CLOSE after)"),
@@ -103,13 +103,13 @@ _EFFECTS: Final = (
     ("ERROR OOM", "is refused with OOM"),
     ("ERROR BUSY", "is refused with BUSY"),
     ("DELAY 1000", "waits a second (DELAY 1000)"),
-    ("SILENCE", "runs, and nothing more is replied (SILENCE)"),
+    ("SILENCE", "runs, and its connection gets no more replies (SILENCE)"),
     ("", "only as written below"),
 )
 
 
 @action("fault", "Add a fault",
-    "Commands that fit go wrong from now on, those of programs and of the prompt. The console's own reading is left alone.",
+    "From now on it hits matching commands, of programs and of the prompt. The console's own commands are never hit.",
     (),
     (Field("command", "Command", "XACK", hint="XACK, XGROUP CREATE; * for all"),
         Field("key", "Key", hint="a glob; empty for any"),
@@ -134,14 +134,14 @@ def _fault_on(typed: Values) -> list[Step]:
     return [Step(command(*words))]
 
 
-@action("faultoff", "End a fault", "What it hit stays as it is.", (), (Field("fault", "ID", kind="number"),),
+@action("faultoff", "End a fault", "Its effects on earlier commands stay.", (), (Field("fault", "ID", kind="number"),),
     needs="DEBUG", back=PAGE)
 def _fault_off(typed: Values) -> list[Step]:
     typed.word("fault")
     return [Step(command("DEBUG", "FAULT", "CLEAR", typed.number("fault", 0)))]
 
 
-one_command("faultsoff", "End all faults", "What they hit stays as it is.", "DEBUG FAULT CLEAR",
+one_command("faultsoff", "End all faults", "Their effects on earlier commands stay.", "DEBUG FAULT CLEAR",
     needs="DEBUG", back=PAGE)
 
 
@@ -153,7 +153,7 @@ async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome
 
 @action("record", "Begin a recording",
     "The server keeps the last commands of its clients with their replies, up to 64 MB. The page of a message then shows "
-    "its timeline. It ends with the console.", (), (), run=_begin_tape, needs="DEBUG")
+    "its timeline. The recording ends when the console does.", (), (), run=_begin_tape, needs="DEBUG")
 def _record(_typed: Values) -> list[Step]:
     return [Step(timeline.BEGIN)]
 
@@ -167,6 +167,6 @@ async def _end_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
     return Outcome(((command_line(words), str(reply) if is_error else "ended"),), good=not is_error)
 
 
-@action("unrecord", "End the recording", "What was recorded is forgotten.", (), (), run=_end_tape, needs="DEBUG")
+@action("unrecord", "End the recording", "The recorded commands are forgotten.", (), (), run=_end_tape, needs="DEBUG")
 def _unrecord(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "RECORD", "STOP", "id"), "id: of the recording that this console began")]

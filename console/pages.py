@@ -195,7 +195,9 @@ def _start(text: str) -> str:
             return str(int(moment.timestamp() * 1000))
         pair(text)
     except ValueError:
-        raise ValueError(f"{text} is no ID and no time: write 1526919030474-0 or 2026-05-21T14:30") from None
+        raise ValueError(
+            f"{text} is neither an ID nor a time: write 1526919030474-0 or 2026-05-21T14:30"
+        ) from None
     return text
 
 
@@ -333,7 +335,7 @@ class MessagePage(Page):
             and not events
             and not any(standing.pending for standing in detail.standings)
         ):
-            raise NotFoundError("There is no such message (any more), and it is pending in no group.")
+            raise NotFoundError("There is no such message (any longer), and no group has it pending.")
         facts = poller.overview.facts
         return {
             "recorded": recorded,
@@ -459,7 +461,7 @@ class TimePage(Page):
         facts = poller.overview.facts
         if facts is None or not facts.debug:
             raise NotFoundError(
-                "Time and faults are those of a Rillet with debug commands: rillet dev, or "
+                "Only a Rillet with debug commands has time and faults: rillet dev, or "
                 "rillet --enable-debug-command local."
             )
         detail = await poller.data_of(debugging.DebugSubject())
@@ -481,7 +483,7 @@ class JobPage(Page):
         """Return the template data: the running or ended action with its progress."""
         job = poller.jobs.get(self.values.text("id"))
         if job is None:
-            raise NotFoundError("What came of this action is not kept any more.")
+            raise NotFoundError("The result of this action is no longer kept.")
         return {"job": job, "plan": job.plan}
 
 

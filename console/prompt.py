@@ -266,7 +266,7 @@ class Prompt:
             asked, line = self._questions.pop(sure, ("", ""))
             if asked != session or not line:
                 exchange = Exchange(
-                    "", "refused", "Not sent: this question is not open any more. Type the line again."
+                    "", "refused", "Not sent: this question has expired. Type the line again."
                 )
             else:
                 exchange = await self._run(session, line, read_only=read_only, is_sure=True)
@@ -492,17 +492,17 @@ def _why(rule: Rule) -> str:
     if rule.flags is None:
         return f"{rule.unknown[0].upper()}{rule.unknown[1:]}."
     if rule.name in _LOSING and rule.name.startswith("XGROUP"):
-        return f"{name} drops what is pending, and it is not delivered again."
+        return f"{name} drops pending entries, which are not delivered again."
     if rule.name in _LOSING:
         return f"{name} drops or replaces scripts or functions, of which the server keeps no copy."
     if rule.name in _SCRIPTS:
-        return f"{name} runs a script, and no flag says what it does: it may change anything, or hold the server up."
+        return f"{name} runs a script, and no flag says what it does: it may change anything, or block the server."
     flags = rule.flags
     if "write" in flags:
-        return f"{name} may change much at once, and nothing brings it back."
+        return f"{name} may change much at once, and cannot be undone."
     if "admin" in flags:
-        return f"{name} changes how the server works, or reads what concerns all its clients."
-    return f"{name} may hold the server up, or concerns all its clients."
+        return f"{name} changes how the server works, or reads data about all its clients."
+    return f"{name} may block the server, or concerns all its clients."
 
 
 def _why_exec(state: _State) -> str:

@@ -47,11 +47,11 @@ RESEND: Final = (
     + b"local add = {'XADD', KEYS[2], '*'} for at = 2, #ARGV do add[#add + 1] = ARGV[at] end "
     + b"redis.call(unpack(add)) return redis.call('XDEL', KEYS[1], ARGV[1])"
 )
-NO_ORIGIN: Final = "they do not name the stream that they came from in the field {}"
+NO_ORIGIN: Final = "the field {} does not name the stream that they came from"
 NO_STREAM: Final = "there is no stream {}"
 OTHER_SLOT: Final = "{} is in another slot of the cluster, where no script can do both: two keys with the same {{tag}} are in one slot"
 TOO_MANY_FIELDS: Final = "they have more fields than a script can add, which is about 4,000"
-NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or have no other fields"
+NOTHING_LEFT: Final = "they are no longer here (sent already, or deleted), or have no other fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,26 +235,28 @@ async def _run(link: Link, typed: Values, progress: Progress) -> Outcome:
 @action(
     "redrive",
     "Send back",
-    "Each message is added to the stream that it came from, without the fields that say so, and deleted here, in one step: "
-    "it is sent once, also where this is stopped, or dies, and begins again.",
+    "Each message is added to its original stream, without the fields that name that stream, and deleted here, in one "
+    "step. So each message is sent once, even if this is stopped or killed and started again.",
     ("key",),
     (
         Field(
-            "all", "Which", options=(("", "those with the IDs below"), ("1", "all that fit the filter below"))
+            "all",
+            "Which",
+            options=(("", "messages with the IDs below"), ("1", "all that match the filter below")),
         ),
         Field("id", "IDs", hint="separated by spaces"),
         Field("field", "Filter: with the field", hint="empty: any"),
-        Field("contains", "Filter: that has in its value", hint="empty: anything"),
-        Field("to", "To the stream", hint="empty: the one that the message names"),
-        Field("origin", "which it names in the field", "origin-stream"),
+        Field("contains", "Filter: whose value contains", hint="empty: anything"),
+        Field("to", "To the stream", hint="empty: the stream that the message names"),
+        Field("origin", "Field that names the stream", "origin-stream"),
         Field("leave", "Fields that are not sent", "origin-stream origin-group origin-id"),
     ),
     run=_run,
-    danger="All groups of that stream get the messages, even if they processed them before.",
+    danger="All groups of that stream receive the messages, even if they processed them before.",
 )
 def _steps(typed: Values) -> list[Step]:
     wanted = _wanted(typed)
-    note = "of all messages that fit, page by page; " if not wanted.ids else ""
+    note = "of all messages that match, page by page; " if not wanted.ids else ""
     words = wanted.words(wanted.to or b"<stream>", list(wanted.ids) or ["<IDs>"])
     return [Step(words, f"{note}{SLICE} at a time, for each stream that they go to")]
 
@@ -287,7 +289,7 @@ async def _run_resend(link: Link, typed: Values, _: Progress) -> Outcome:
 @action(
     "resend",
     "Edit and resend",
-    "The message goes to a stream with the fields below, and is deleted here, in one step.",
+    "The message is added to a stream, with the fields below, and deleted here, in one step.",
     ("key", "id"),
     (
         Field("to", "To the stream"),
@@ -297,7 +299,7 @@ async def _run_resend(link: Link, typed: Values, _: Progress) -> Outcome:
     ),
     run=_run_resend,
     begin=_message,
-    danger="All groups of that stream get the message.",
+    danger="All groups of that stream receive the message.",
 )
 def _resend(typed: Values) -> list[Step]:
     first, *others = typed.ids()
@@ -309,6 +311,6 @@ def _resend(typed: Values) -> list[Step]:
     for number, line in enumerate(typed.text("fields").replace("\r", "").split("\n"), 1):
         both = split_line(line)
         if both and len(both) != 2:
-            raise ValueError(f"line {number} is no name and value: a value with blanks needs quotes")
+            raise ValueError(f"line {number} is not a name and a value: a value with spaces needs quotes")
         words += both
     return [Step(command("EVAL", RESEND, 2, typed.word("key"), typed.word("to"), first, *words))]

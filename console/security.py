@@ -77,7 +77,7 @@ class Authority:
         except UnicodeError:
             found = None
         if found is None:
-            raise ValueError(f"{text!r} is no host: a name or an address is needed")
+            raise ValueError(f"{text!r} is not a host: give a name or an address")
         return found
 
     def is_at(self, other: Authority, port: int) -> bool:

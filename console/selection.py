@@ -65,13 +65,13 @@ def milliseconds(text: str) -> int:
     if not text:
         return 0
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text} is no time: write 1500, 90s, 5min or 2h")
+        raise ValueError(f"{text} is not a time: write 1500, 90s, 5min or 2h")
     return int(found[1]) * _UNITS[found[2]]
 
 
 def _id(text: str, default: str) -> str:
     if text and not re.fullmatch(r"\d{1,20}(-\d{1,20})?", text, re.ASCII):
-        raise ValueError(f"{text} is no ID: an ID is milliseconds-sequence")
+        raise ValueError(f"{text} is not an ID: an ID is milliseconds-sequence")
     return text or default
 
 

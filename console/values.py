@@ -48,5 +48,5 @@ class Values:
             raise MissingError(name)
         for entry_id in found:
             if not all(part.isdecimal() for part in entry_id.split("-", 1)):
-                raise ValueError(f"{entry_id} is no ID: an ID is milliseconds-sequence")
+                raise ValueError(f"{entry_id} is not an ID: an ID is milliseconds-sequence")
         return [entry_id.encode() for entry_id in found]

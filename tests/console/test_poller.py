@@ -225,7 +225,7 @@ async def test_a_page_of_a_group_filters_sorts_and_pages_through_the_whole_backl
     assert (carols["fitting"], carols["pages"], carols["rows"][-1].id) == (2_000, 40, "2000-0")
     assert (await table(first="10", last="12-0"))["fitting"] == 3
     assert (await table(by="Carol", at="999"))["number"] == 40
-    assert "no time" in (await table(idle_over="soon"))["problem"]
+    assert "not a time" in (await table(idle_over="soon"))["problem"]
 
 
 async def test_consumers_in_trouble_come_first_and_say_what_they_do_not_show(client, poller):

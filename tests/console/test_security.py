@@ -114,7 +114,7 @@ def test_a_text_is_a_host_and_a_port_or_nothing(text):
     "host", ["", "a b", "http://console.example", "user@host", "a/b", "[::1]x", "*", "."]
 )
 def test_an_option_that_is_no_host_is_said(host):
-    with pytest.raises(ValueError, match="is no host"):
+    with pytest.raises(ValueError, match="is not a host"):
         Guard(frozenset({host}))
 
 

@@ -25,10 +25,13 @@ CASES = {
     "no password": ("redis://127.0.0.1:{}", "Give a password"),
     "no such database": ("redis://:right@127.0.0.1:{}/99", "no database of this number"),
     "no sentinel": ("redis+sentinel://127.0.0.1:1/mymaster", "a sentinel runs at the address"),
-    "a server as a sentinel": ("redis+sentinel://127.0.0.1:{plain}/mymaster", "This is no sentinel"),
-    "a server as a cluster": ("redis+cluster://:right@127.0.0.1:{}", "no node of a cluster"),
+    "a server as a sentinel": (
+        "redis+sentinel://127.0.0.1:{plain}/mymaster",
+        "This is a server, not a sentinel",
+    ),
+    "a server as a cluster": ("redis+cluster://:right@127.0.0.1:{}", "not a node of a cluster"),
     "no socket": ("unix:///no/such.sock", "path of the socket"),
-    "TLS to a plain port": ("rediss://:right@127.0.0.1:{}", "Check that this port speaks TLS"),
+    "TLS to a plain port": ("rediss://:right@127.0.0.1:{}", "that the port speaks TLS"),
     "plain to a port with TLS": ("redis://127.0.0.1:{tls}", "begins with rediss://"),
     "an unknown authority": ("rediss://127.0.0.1:{tls}", "ssl_ca_certs"),
 }
