@@ -41,7 +41,7 @@ _WITHOUT_EFFECT: Final = {
     "memory is not measured by key": ("key-memory-histograms",),
     "a key that expired is always deleted where it is found": ("lazyexpire-nested-arbitrary-keys",),
     "commands are parsed as they come": ("lookahead", "prefetch-batch-max-size"),
-    "rillet check-aof --fix mends an append-only file with a corrupt end": ("aof-load-corrupt-tail-max-size",),
+    "rillet check-aof --fix repairs an append-only file with a corrupt end": ("aof-load-corrupt-tail-max-size",),
     "the search for expired keys has a fixed budget of time": ("active-expire-effort", "dynamic-hz"),
     "the lines at the start are always the same": ("always-show-logo",),
     "the process leaves this to the system (taskset, choom, cgroups)": (

@@ -27,7 +27,7 @@ ACL_DELUSER = family.command("ACL|DELUSER", arity=-3, flags="admin noscript load
     arguments=(many(string("username")),))
 
 ACL_DRYRUN = family.command("ACL|DRYRUN", arity=-4, flags="admin noscript loading stale", since="7.0.0",
-    summary="Tells whether a user may run a command, without running it.",
+    summary="Checks whether a user may run a command, without running it.",
     complexity="O(1).",
     arguments=(string("username"), *COMMAND_LINE))
 
@@ -53,7 +53,7 @@ ACL_LOAD = family.command("ACL|LOAD", arity=2, flags="admin noscript loading sta
     complexity=_USERS_COST)
 
 ACL_LOG = family.command("ACL|LOG", arity=-2, flags="admin noscript loading stale", since="6.0.0",
-    summary="Returns what was denied to users, the latest first.",
+    summary="Returns the denials of the ACL, the latest first.",
     complexity="O(N) with N being the number of entries shown.",
     arguments=(optional(oneof("operation", integer("count"), token("RESET"))),),
     history={"7.2.0": "Added the entry's ID and the times of its creation and last update."})

@@ -37,7 +37,7 @@ BITFIELD_RO = family.read("BITFIELD_RO", arity=-2, flags="fast", keys=READS, sin
     arguments=(KEY, optional(many(_GET, with_token=True))))
 
 SETBIT = family.write("SETBIT", arity=4, flags="denyoom", keys=CHANGES, since="2.2.0",
-    summary="Sets or clears a bit of the string at a key; makes the key if it is missing.",
+    summary="Sets or clears a bit of the string at a key; creates the key if it is missing.",
     arguments=(KEY, integer("offset"), integer("value")))
 
 GETBIT = family.read("GETBIT", arity=3, flags="fast", keys=READS, since="2.2.0",

@@ -47,10 +47,10 @@ CLIENT = family.container("CLIENT", since="2.4.0",
     summary="Looks at connections and changes how they behave.")
 
 CLIENT_ID = family.command("CLIENT|ID", arity=2, flags="noscript loading stale", since="5.0.0",
-    summary="Tells the connection's ID.")
+    summary="Returns the connection's ID.")
 
 CLIENT_GETNAME = family.command("CLIENT|GETNAME", arity=2, flags="noscript loading stale", since="2.6.9",
-    summary="Tells the connection's name.")
+    summary="Returns the connection's name.")
 
 CLIENT_SETNAME = family.command("CLIENT|SETNAME", arity=3, flags="noscript loading stale",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.9",
@@ -59,7 +59,7 @@ CLIENT_SETNAME = family.command("CLIENT|SETNAME", arity=3, flags="noscript loadi
 
 CLIENT_SETINFO = family.command("CLIENT|SETINFO", arity=4, flags="noscript loading stale",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="7.2.0",
-    summary="Says which client library, in which version, uses the connection.",
+    summary="Sets the name or version of the client library that uses the connection.",
     arguments=(oneof("attr", string("libname", "LIB-NAME"), string("libver", "LIB-VER")),))
 
 CLIENT_REPLY = family.command("CLIENT|REPLY", arity=3, flags="noscript loading stale", since="3.2.0",
@@ -72,11 +72,11 @@ CLIENT_NO_EVICT = family.command("CLIENT|NO-EVICT", arity=3, flags="admin noscri
     arguments=(_ON_OFF,))
 
 CLIENT_NO_TOUCH = family.command("CLIENT|NO-TOUCH", arity=3, flags="noscript loading stale", since="7.2.0",
-    summary="Lets the commands of the connection leave the access time of keys alone.",
+    summary="Sets whether the connection's commands leave the access time of keys unchanged.",
     arguments=(_ON_OFF,))
 
 CLIENT_PAUSE = family.command("CLIENT|PAUSE", arity=-3, flags="admin noscript loading stale", since="3.0.0",
-    summary="Lets the commands of all clients, or only those that write, wait for some time.",
+    summary="Delays the commands of all clients, or only their writes, for some time.",
     arguments=(integer("timeout"), optional(oneof("mode", token("WRITE"), token("ALL"), since="6.2.0"))),
     history={"6.2.0": "Added the mode: WRITE or ALL."})
 
@@ -114,7 +114,7 @@ CLIENT_LIST = family.command("CLIENT|LIST", arity=-2, flags="admin noscript load
 
 CLIENT_INFO = family.command("CLIENT|INFO", arity=2, flags="noscript loading stale",
     tips="nondeterministic_output", since="6.2.0",
-    summary="Tells about this connection.")
+    summary="Describes this connection.")
 
 CLIENT_KILL = family.command("CLIENT|KILL", arity=-3, flags="admin noscript loading stale", since="2.4.0",
     summary="Closes connections.",
@@ -131,8 +131,7 @@ CLIENT_KILL = family.command("CLIENT|KILL", arity=-3, flags="admin noscript load
 
 HELLO = family.command("HELLO", arity=-1, flags="noscript loading stale fast no_auth allow_busy",
     since="6.0.0",
-    summary="Chooses the protocol version, optionally logs in, and tells about the server and the "
-        "connection.",
+    summary="Chooses the protocol version, optionally logs in, and describes the server and the connection.",
     arguments=(optional(block("arguments", integer("protover"),
                 optional(block("auth", string("username"), string("password"), after="AUTH")),
                 optional(string("clientname", "SETNAME")))),),
@@ -147,11 +146,11 @@ AUTH = family.command("AUTH", arity=-2, flags="noscript loading stale fast no_au
 
 PING = family.command("PING", arity=-1, flags="fast",
     tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
-    summary="Answers PONG, or the message it was given.",
+    summary="Returns PONG, or the given message.",
     arguments=(optional(string("message")),))
 
 ECHO = family.command("ECHO", arity=2, flags="loading stale fast", since="1.0.0",
-    summary="Answers the message it was given.",
+    summary="Returns the given message.",
     arguments=(string("message"),))
 
 QUIT = family.command("QUIT", arity=-1, flags="noscript loading stale fast no_auth allow_busy", since="1.0.0",
@@ -164,7 +163,7 @@ SELECT = family.command("SELECT", arity=2, flags="loading stale fast", since="1.
 
 RESET = family.command("RESET", arity=1, flags="noscript loading stale fast no_auth allow_busy",
     since="6.2.0",
-    summary="Makes the connection as good as new.")
+    summary="Returns the connection to its initial state.")
 
 CLIENT_TRACKING = family.command("CLIENT|TRACKING", arity=-3, flags="noscript loading stale", since="6.0.0",
     summary="Switches messages about changed keys, for client-side caching, on or off.",
@@ -174,14 +173,14 @@ CLIENT_TRACKING = family.command("CLIENT|TRACKING", arity=-3, flags="noscript lo
         switch("OPTOUT"), switch("NOLOOP")))
 
 CLIENT_CACHING = family.command("CLIENT|CACHING", arity=3, flags="noscript loading stale", since="6.0.0",
-    summary="Says whether the keys of the next command are to be tracked, in OPTIN or OPTOUT mode.",
+    summary="Sets whether the keys of the next command are tracked, in OPTIN or OPTOUT mode.",
     arguments=(oneof("mode", token("YES"), token("NO")),))
 
 CLIENT_GETREDIR = family.command("CLIENT|GETREDIR", arity=2, flags="noscript loading stale", since="6.0.0",
-    summary="Tells which client the tracking messages are redirected to.")
+    summary="Returns the client to which tracking messages are redirected.")
 
 CLIENT_TRACKINGINFO = family.command("CLIENT|TRACKINGINFO", arity=2, flags="noscript loading stale",
     since="6.2.0",
-    summary="Tells how the connection tracks keys.")
+    summary="Describes how the connection tracks keys.")
 
 # fmt: on

@@ -50,52 +50,52 @@ _HASH_COST = "O(N) where N is the size of the hash."
 # fmt: off
 
 HEXPIRE = family.write("HEXPIRE", arity=-6, flags="fast", keys=UPDATES, since="7.4.0",
-    summary="Lets fields of a hash expire after some seconds.",
+    summary="Sets the expiry of fields of a hash, in seconds from now.",
     complexity=_FIELDS_COST,
     arguments=(KEY, integer("seconds"), _CONDITION, _FIELDS))
 
 HPEXPIRE = family.write("HPEXPIRE", arity=-6, flags="fast", keys=UPDATES, since="7.4.0",
-    summary="Lets fields of a hash expire after some milliseconds.",
+    summary="Sets the expiry of fields of a hash, in milliseconds from now.",
     complexity=_FIELDS_COST,
     arguments=(KEY, integer("milliseconds"), _CONDITION, _FIELDS))
 
 HEXPIREAT = family.write("HEXPIREAT", arity=-6, flags="fast", keys=UPDATES, since="7.4.0",
-    summary="Lets fields of a hash expire at a Unix time in seconds.",
+    summary="Sets the expiry of fields of a hash to a Unix time in seconds.",
     complexity=_FIELDS_COST,
     arguments=(KEY, unix_time("unix-time-seconds"), _CONDITION, _FIELDS))
 
 HPEXPIREAT = family.write("HPEXPIREAT", arity=-6, flags="fast", keys=UPDATES, since="7.4.0",
-    summary="Lets fields of a hash expire at a Unix time in milliseconds.",
+    summary="Sets the expiry of fields of a hash to a Unix time in milliseconds.",
     complexity=_FIELDS_COST,
     arguments=(KEY, unix_time("unix-time-milliseconds"), _CONDITION, _FIELDS))
 
 HTTL = family.read("HTTL", arity=-5, flags="fast", keys=READS, tips="nondeterministic_output", since="7.4.0",
-    summary="Tells how many seconds fields of a hash have to live.",
+    summary="Returns how many seconds fields of a hash have to live.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
 HPTTL = family.read("HPTTL", arity=-5, flags="fast", keys=READS, tips="nondeterministic_output", since="7.4.0",
-    summary="Tells how many milliseconds fields of a hash have to live.",
+    summary="Returns how many milliseconds fields of a hash have to live.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
 HEXPIRETIME = family.read("HEXPIRETIME", arity=-5, flags="fast", keys=READS, since="7.4.0",
-    summary="Tells the Unix times in seconds at which fields of a hash expire.",
+    summary="Returns the Unix times in seconds at which fields of a hash expire.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
 HPEXPIRETIME = family.read("HPEXPIRETIME", arity=-5, flags="fast", keys=READS, since="7.4.0",
-    summary="Tells the Unix times in milliseconds at which fields of a hash expire.",
+    summary="Returns the Unix times in milliseconds at which fields of a hash expire.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
 HPERSIST = family.write("HPERSIST", arity=-5, flags="fast", keys=UPDATES, since="7.4.0",
-    summary="Lets fields of a hash live for ever.",
+    summary="Removes the expiry of fields of a hash.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
 HSET = family.write("HSET", arity=-4, flags="denyoom fast", keys=UPDATES, since="2.0.0",
-    summary="Sets fields of a hash; makes the hash if it is missing.",
+    summary="Sets fields of a hash; creates the hash if it is missing.",
     complexity="O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is "
         "called with multiple field/value pairs.",
     arguments=(KEY, _PAIRS),
@@ -103,7 +103,7 @@ HSET = family.write("HSET", arity=-4, flags="denyoom fast", keys=UPDATES, since=
 
 HMSET = family.write("HMSET", arity=-4, flags="denyoom fast", keys=UPDATES, since="2.0.0",
     doc_flags="deprecated", deprecated_since="4.0.0", replaced_by="`HSET` with multiple field-value pairs",
-    summary="Sets fields of a hash; makes the hash if it is missing.",
+    summary="Sets fields of a hash; creates the hash if it is missing.",
     complexity="O(N) where N is the number of fields being set.",
     arguments=(KEY, _PAIRS))
 
@@ -140,7 +140,7 @@ HLEN = family.read("HLEN", arity=2, flags="fast", keys=INSPECTS, since="2.0.0",
     arguments=(KEY,))
 
 HEXISTS = family.read("HEXISTS", arity=3, flags="fast", keys=INSPECTS, since="2.0.0",
-    summary="Tells whether a hash has a field.",
+    summary="Checks whether a hash has a field.",
     arguments=(KEY, _FIELD))
 
 HSTRLEN = family.read("HSTRLEN", arity=3, flags="fast", keys=INSPECTS, since="3.2.0",
@@ -154,11 +154,11 @@ HDEL = family.write("HDEL", arity=-3, flags="fast", keys=DELETES, since="2.0.0",
     history={"2.4.0": "Allowed more than one field."})
 
 HINCRBY = family.write("HINCRBY", arity=4, flags="denyoom fast", keys=CHANGES, since="2.0.0",
-    summary="Adds to the integer in a field of a hash; makes hash and field if they are missing.",
+    summary="Adds to the integer in a field of a hash; creates hash and field if they are missing.",
     arguments=(KEY, _FIELD, integer("increment")))
 
 HINCRBYFLOAT = family.write("HINCRBYFLOAT", arity=4, flags="denyoom fast", keys=CHANGES, since="2.6.0",
-    summary="Adds to the floating point number in a field of a hash; makes hash and field if they are "
+    summary="Adds to the floating point number in a field of a hash; creates hash and field if they are "
         "missing.",
     arguments=(KEY, _FIELD, double("increment")))
 
@@ -169,7 +169,7 @@ HGETEX = family.write("HGETEX", arity=-5, flags="fast",
     arguments=(KEY, optional(oneof("expiration", *_TIMES, token("PERSIST"))), _FIELDS))
 
 HSETEX = family.write("HSETEX", arity=-6, flags="denyoom fast", keys=UPDATES, since="8.0.0",
-    summary="Sets fields of a hash and their expiry; makes the hash if it is missing.",
+    summary="Sets fields of a hash and their expiry; creates the hash if it is missing.",
     complexity="O(N) where N is the number of fields being set.",
     arguments=(KEY, optional(oneof("condition", token("FNX"), token("FXX"))),
         optional(oneof("expiration", *_TIMES, token("KEEPTTL"))),
@@ -191,7 +191,7 @@ HIMPORT_PREPARE = family.command("HIMPORT|PREPARE", arity=-4, flags="denyoom",
 
 HIMPORT_SET = family.write("HIMPORT|SET", arity=-5, flags="denyoom", keys=(at(2, "OW update"),),
     since="8.10.0",
-    summary="Makes a hash of prepared fields and the values given; another hash at the key goes.",
+    summary="Creates a hash of prepared fields and the given values, in place of any hash at the key.",
     complexity="O(N) where N is the number of fields in the fieldset.",
     arguments=(KEY, string("fieldset-name"), many(string("value"))))
 

@@ -12,7 +12,7 @@ family = Family(__package__, "hyperloglog", categories="hyperloglog")
 # fmt: off
 
 PFADD = family.write("PFADD", arity=-2, flags="denyoom fast", keys=INSERTS, since="2.8.9",
-    summary="Adds elements to a HyperLogLog; makes it if the key is missing.",
+    summary="Adds elements to a HyperLogLog; creates it if the key is missing.",
     complexity="O(1) to add every element.",
     arguments=(KEY, optional(many(string("element")))))
 
@@ -27,7 +27,7 @@ PFCOUNT = family.read("PFCOUNT", arity=-2, flags="may_replicate",
 
 PFMERGE = family.write("PFMERGE", arity=-2, flags="denyoom",
     keys=(at(1, "RW access insert"), at(2, "RO access", last=-1)), since="2.8.9",
-    summary="Makes a HyperLogLog count what it and others count together.",
+    summary="Merges other HyperLogLogs into one.",
     complexity="O(N) to merge N HyperLogLogs, but with high constant times.",
     arguments=(key("destkey"), optional(many(key("sourcekey", spec=1)))))
 

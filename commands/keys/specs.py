@@ -75,7 +75,7 @@ FLUSHALL = family.write("FLUSHALL", arity=-1, categories="keyspace dangerous", g
 
 SWAPDB = family.write("SWAPDB", arity=3, flags="fast", categories="keyspace dangerous", group="server",
     since="4.0.0",
-    summary="Lets two databases exchange their keys.",
+    summary="Exchanges the keys of two databases.",
     complexity="O(N) where N is the count of clients watching or blocking on keys from both databases.",
     arguments=(integer("index1"), integer("index2")))
 
@@ -91,13 +91,13 @@ COPY = family.write("COPY", arity=-3, flags="denyoom", keys=(at(1, "RO access"),
         switch("REPLACE")))
 
 DUMP = family.read("DUMP", arity=2, keys=READS, tips="nondeterministic_output", since="2.6.0",
-    summary="Returns the value of a key in a form that RESTORE takes.",
+    summary="Returns the value of a key as a payload for RESTORE.",
     complexity=_DUMP_COST,
     arguments=(KEY,))
 
 RESTORE = family.write("RESTORE", arity=-4, flags="denyoom", keys=OVERWRITES, categories="keyspace dangerous",
     since="2.6.0",
-    summary="Creates a key from what DUMP returned.",
+    summary="Creates a key from a payload of DUMP.",
     complexity=_DUMP_COST,
     arguments=(KEY, integer("ttl"), string("serialized-value"), switch("REPLACE", since="3.0.0"),
         switch("ABSTTL", since="5.0.0"), optional(integer("seconds", "IDLETIME", since="5.0.0")),
@@ -136,45 +136,45 @@ RESTORE_ASKING = family.write("RESTORE-ASKING", arity=-4, flags="denyoom asking"
     history={"3.0.0": "Added REPLACE.", "5.0.0": "Added ABSTTL, IDLETIME and FREQ."})
 
 EXPIRE = family.write("EXPIRE", arity=-3, flags="fast", keys=UPDATES, since="1.0.0",
-    summary="Lets a key expire after some seconds.",
+    summary="Sets the expiry of a key, in seconds from now.",
     arguments=(KEY, integer("seconds"), _CONDITION),
     history={"7.0.0": "Added conditions NX, XX, GT and LT."})
 
 PEXPIRE = family.write("PEXPIRE", arity=-3, flags="fast", keys=UPDATES, since="2.6.0",
-    summary="Lets a key expire after some milliseconds.",
+    summary="Sets the expiry of a key, in milliseconds from now.",
     arguments=(KEY, integer("milliseconds"), _CONDITION),
     history={"7.0.0": "Added conditions NX, XX, GT and LT."})
 
 EXPIREAT = family.write("EXPIREAT", arity=-3, flags="fast", keys=UPDATES, since="1.2.0",
-    summary="Lets a key expire at a Unix time in seconds.",
+    summary="Sets the expiry of a key to a Unix time in seconds.",
     arguments=(KEY, unix_time("unix-time-seconds"), _CONDITION),
     history={"7.0.0": "Added conditions NX, XX, GT and LT."})
 
 PEXPIREAT = family.write("PEXPIREAT", arity=-3, flags="fast", keys=UPDATES, since="2.6.0",
-    summary="Lets a key expire at a Unix time in milliseconds.",
+    summary="Sets the expiry of a key to a Unix time in milliseconds.",
     arguments=(KEY, unix_time("unix-time-milliseconds"), _CONDITION),
     history={"7.0.0": "Added conditions NX, XX, GT and LT."})
 
 TTL = family.read("TTL", arity=2, flags="fast", keys=READS, tips="nondeterministic_output", since="1.0.0",
-    summary="Tells how many seconds a key has to live.",
+    summary="Returns how many seconds a key has to live.",
     arguments=(KEY,),
     history={"2.8.0": "-2 for a missing key."})
 
 PTTL = family.read("PTTL", arity=2, flags="fast", keys=READS, tips="nondeterministic_output", since="2.6.0",
-    summary="Tells how many milliseconds a key has to live.",
+    summary="Returns how many milliseconds a key has to live.",
     arguments=(KEY,),
     history={"2.8.0": "-2 for a missing key."})
 
 EXPIRETIME = family.read("EXPIRETIME", arity=2, flags="fast", keys=READS, since="7.0.0",
-    summary="Tells the Unix time in seconds at which a key expires.",
+    summary="Returns the Unix time in seconds at which a key expires.",
     arguments=(KEY,))
 
 PEXPIRETIME = family.read("PEXPIRETIME", arity=2, flags="fast", keys=READS, since="7.0.0",
-    summary="Tells the Unix time in milliseconds at which a key expires.",
+    summary="Returns the Unix time in milliseconds at which a key expires.",
     arguments=(KEY,))
 
 PERSIST = family.write("PERSIST", arity=2, flags="fast", keys=UPDATES, since="2.2.0",
-    summary="Lets a key live for ever.",
+    summary="Removes the expiry of a key.",
     arguments=(KEY,))
 
 DEL = family.write("DEL", arity=-2, keys=(at(1, "RM delete", last=-1),),
@@ -203,11 +203,11 @@ TOUCH = family.read("TOUCH", arity=-2, flags="fast", keys=(at(1, "RO", last=-1),
     arguments=(MANY_KEYS,))
 
 TYPE = family.read("TYPE", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
-    summary="Tells the type of the value at a key.",
+    summary="Returns the type of the value at a key.",
     arguments=(KEY,))
 
 RENAME = family.write("RENAME", arity=3, keys=(at(1, "RW access delete"), at(2, "OW update")), since="1.0.0",
-    summary="Renames a key, in place of whatever had the new name.",
+    summary="Renames a key, in place of any key with the new name.",
     arguments=(KEY, _DESTINATION))
 
 RENAMENX = family.write("RENAMENX", arity=3, flags="fast",
@@ -221,22 +221,22 @@ OBJECT = family.container("OBJECT", since="2.2.3",
 
 OBJECT_ENCODING = family.read("OBJECT|ENCODING", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
     since="2.2.3",
-    summary="Tells the form in which a value is kept.",
+    summary="Returns the encoding of a value.",
     arguments=(KEY,))
 
 OBJECT_FREQ = family.read("OBJECT|FREQ", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
     since="4.0.0",
-    summary="Tells how often a value is used, on a logarithmic scale.",
+    summary="Returns how often a value is used, on a logarithmic scale.",
     arguments=(KEY,))
 
 OBJECT_IDLETIME = family.read("OBJECT|IDLETIME", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
     since="2.2.3",
-    summary="Tells how long ago a value was last used.",
+    summary="Returns how long ago a value was last used.",
     arguments=(KEY,))
 
 OBJECT_REFCOUNT = family.read("OBJECT|REFCOUNT", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
     since="2.2.3",
-    summary="Tells how many references a value has.",
+    summary="Returns how many references a value has.",
     arguments=(KEY,))
 
 OBJECT_HELP = family.help("OBJECT", since="6.2.0")

@@ -69,8 +69,7 @@ BLMOVE = family.write("BLMOVE", arity=6, flags="denyoom blocking",
 BRPOPLPUSH = family.write("BRPOPLPUSH", arity=4, flags="denyoom blocking",
     keys=(at(1, "RW access delete"), at(2, "RW insert")), since="2.2.0", doc_flags="deprecated",
     deprecated_since="6.2.0", replaced_by="`BLMOVE` with the `RIGHT` and `LEFT` arguments",
-    summary="Moves the last element of a list before the first one of another; waits for one if there is "
-        "none.",
+    summary="Moves the last element of a list to the start of another; waits for one if there is none.",
     arguments=(*_RPOPLPUSH_ARGUMENTS, _TIMEOUT),
     history={"6.0.0": "The timeout is a double instead of an integer."})
 
@@ -81,25 +80,25 @@ BLMPOP = family.write("BLMPOP", arity=-5, flags="blocking movablekeys",
     arguments=(_TIMEOUT, *_LMPOP_ARGUMENTS))
 
 LPUSH = family.write("LPUSH", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
-    summary="Puts elements before the first one of a list; makes the list if it is missing.",
+    summary="Adds elements at the start of a list; creates the list if it is missing.",
     complexity=_PUSH_COST,
     arguments=_LPUSH_ARGUMENTS,
     history={"2.4.0": "Takes several elements."})
 
 RPUSH = family.write("RPUSH", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
-    summary="Puts elements behind the last one of a list; makes the list if it is missing.",
+    summary="Adds elements at the end of a list; creates the list if it is missing.",
     complexity=_PUSH_COST,
     arguments=_LPUSH_ARGUMENTS,
     history={"2.4.0": "Takes several elements."})
 
 LPUSHX = family.write("LPUSHX", arity=-3, flags="denyoom fast", keys=INSERTS, since="2.2.0",
-    summary="Puts elements before the first one of a list that exists.",
+    summary="Adds elements at the start of an existing list.",
     complexity=_PUSH_COST,
     arguments=_LPUSH_ARGUMENTS,
     history={"4.0.0": "Takes several elements."})
 
 RPUSHX = family.write("RPUSHX", arity=-3, flags="denyoom fast", keys=INSERTS, since="2.2.0",
-    summary="Puts elements behind the last one of a list that exists.",
+    summary="Adds elements at the end of an existing list.",
     complexity=_PUSH_COST,
     arguments=_LPUSH_ARGUMENTS,
     history={"4.0.0": "Takes several elements."})
@@ -139,7 +138,7 @@ LSET = family.write("LSET", arity=4, flags="denyoom", keys=UPDATES, since="1.0.0
     arguments=(KEY, integer("index"), string("element")))
 
 LINSERT = family.write("LINSERT", arity=5, flags="denyoom", keys=INSERTS, since="2.2.0",
-    summary="Puts an element before or behind another one of a list.",
+    summary="Adds an element to a list, before or after a given one.",
     complexity="O(N) where N is the number of elements to traverse before seeing the value pivot. This means "
         "that inserting somewhere on the left end on the list (head) can be considered O(1) and "
         "inserting somewhere on the right end (tail) is O(N).",
@@ -151,7 +150,7 @@ LREM = family.write("LREM", arity=4, keys=DELETES, since="1.0.0",
     arguments=(KEY, integer("count"), string("element")))
 
 LTRIM = family.write("LTRIM", arity=4, keys=DELETES, since="1.0.0",
-    summary="Removes all elements of a list but those from one index to another.",
+    summary="Removes all elements of a list outside a range of indices.",
     complexity="O(N) where N is the number of elements to be removed by the operation.",
     arguments=(KEY, integer("start"), integer("stop")))
 
@@ -183,7 +182,7 @@ LMOVE = family.write("LMOVE", arity=5, flags="denyoom", keys=(at(1, "RW access d
 RPOPLPUSH = family.write("RPOPLPUSH", arity=3, flags="denyoom",
     keys=(at(1, "RW access delete"), at(2, "RW insert")), since="1.2.0", doc_flags="deprecated",
     deprecated_since="6.2.0", replaced_by="`LMOVE` with the `RIGHT` and `LEFT` arguments",
-    summary="Takes the last element of a list, puts it before the first one of another and returns it.",
+    summary="Moves the last element of a list to the start of another and returns it.",
     arguments=_RPOPLPUSH_ARGUMENTS)
 
 LMPOP = family.write("LMPOP", arity=-4, flags="movablekeys",

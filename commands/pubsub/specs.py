@@ -59,7 +59,7 @@ SPUBLISH = family.command("SPUBLISH", arity=3, flags="pubsub loading stale fast 
     arguments=(string("shardchannel"), string("message")))
 
 PUBSUB = family.container("PUBSUB", since="2.8.0",
-    summary="Tells about channels and their subscribers.")
+    summary="Describes channels and their subscribers.")
 
 PUBSUB_CHANNELS = family.command("PUBSUB|CHANNELS", arity=-2, flags="pubsub loading stale", since="2.8.0",
     summary="Lists the channels that have subscribers.",

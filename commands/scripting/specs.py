@@ -54,7 +54,7 @@ SCRIPT_DEBUG = family.command("SCRIPT|DEBUG", arity=3, flags="noscript", since="
 
 SCRIPT_EXISTS = family.command("SCRIPT|EXISTS", arity=-3, flags="noscript",
     tips="request_policy:all_shards response_policy:agg_logical_and", since="2.6.0",
-    summary="Tells which scripts are loaded.",
+    summary="Checks which of the scripts are loaded.",
     complexity="O(N) with N being the number of scripts to check (so checking a single script is an O(1) "
         "operation).",
     arguments=(many(string("sha1")),))
@@ -139,7 +139,7 @@ FUNCTION_RESTORE = family.write("FUNCTION|RESTORE", arity=-3, flags="denyoom nos
 
 FUNCTION_STATS = family.command("FUNCTION|STATS", arity=2, flags="noscript allow_busy",
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="7.0.0",
-    summary="Returns what runs, and how many functions each engine holds.")
+    summary="Returns the running function, and how many functions each engine holds.")
 
 FUNCTION_HELP = family.help("FUNCTION", since="7.0.0")
 

@@ -79,7 +79,7 @@ SDIFFCARD = family.read("SDIFFCARD", arity=-3, flags="movablekeys",
     arguments=(integer("numkeys"), MANY_KEYS, optional(integer("limit", "LIMIT"))))
 
 SADD = family.write("SADD", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
-    summary="Adds members to a set; makes the set if it is missing.",
+    summary="Adds members to a set; creates the set if it is missing.",
     complexity="O(1) for each element added, so O(N) to add N elements when the command is called with multiple"
         " arguments.",
     arguments=(KEY, many(string("member"))),
@@ -97,11 +97,11 @@ SMOVE = family.write("SMOVE", arity=4, flags="fast", keys=(at(1, "RW access dele
     arguments=(key("source"), key("destination", spec=1), string("member")))
 
 SISMEMBER = family.read("SISMEMBER", arity=3, flags="fast", keys=INSPECTS, since="1.0.0",
-    summary="Tells whether a set has a member.",
+    summary="Checks whether a set has a member.",
     arguments=(KEY, string("member")))
 
 SMISMEMBER = family.read("SMISMEMBER", arity=-3, flags="fast", keys=READS, since="6.2.0",
-    summary="Tells of each of several members whether a set has it.",
+    summary="Checks for each of several members whether a set has it.",
     complexity="O(N) where N is the number of elements being checked for membership",
     arguments=(KEY, many(string("member"))))
 
@@ -116,13 +116,13 @@ SMEMBERS = family.read("SMEMBERS", arity=2, keys=READS, tips="nondeterministic_o
 
 SPOP = family.write("SPOP", arity=-2, flags="fast", keys=TAKES, tips="nondeterministic_output",
     since="1.0.0",
-    summary="Removes members chosen by chance and returns them; deletes the set with its last member.",
+    summary="Removes random members and returns them; deletes the set with its last member.",
     complexity="Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
     arguments=(KEY, optional(integer("count", since="3.2.0"))),
     history={"3.2.0": "Added count."})
 
 SRANDMEMBER = family.read("SRANDMEMBER", arity=-2, keys=READS, tips="nondeterministic_output", since="1.0.0",
-    summary="Returns members chosen by chance.",
+    summary="Returns random members.",
     complexity="Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed "
         "count.",
     arguments=(KEY, optional(integer("count", since="2.6.0"))),

@@ -125,7 +125,7 @@ ZADD = family.write("ZADD", arity=-4, flags="denyoom fast", keys=UPDATES, since=
     })
 
 ZINCRBY = family.write("ZINCRBY", arity=4, flags="denyoom fast", keys=CHANGES, since="1.2.0",
-    summary="Adds to the score of a member of a sorted set; makes the member and the set if they are "
+    summary="Adds to the score of a member of a sorted set; creates the member and the set if they are "
         "missing.",
     complexity="O(log(N)) where N is the number of elements in the sorted set.",
     arguments=(KEY, integer("increment"), string("member")))
@@ -163,7 +163,7 @@ ZREVRANK = family.read("ZREVRANK", arity=-3, flags="fast", keys=READS, since="2.
     history={"7.2.0": "Added WITHSCORE."})
 
 ZRANDMEMBER = family.read("ZRANDMEMBER", arity=-2, keys=READS, tips="nondeterministic_output", since="6.2.0",
-    summary="Returns members of a sorted set chosen by chance.",
+    summary="Returns random members of a sorted set.",
     complexity="O(N) where N is the number of members returned",
     arguments=(KEY, optional(block("options", integer("count"), switch("WITHSCORES")))))
 

@@ -73,16 +73,16 @@ _IDEMPOTENT = oneof(
 # fmt: off
 
 XCFGSET = family.write("XCFGSET", arity=-2, flags="fast", keys=UPDATES, since="8.6.0",
-    summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets those it has.",
+    summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets the present ones.",
     arguments=(KEY, optional(integer("idmp-duration", "IDMP-DURATION")),
         optional(integer("idmp-maxsize", "IDMP-MAXSIZE"))))
 
 XIDMPRECORD = family.write("XIDMPRECORD", arity=5, flags="denyoom fast", keys=UPDATES, since="8.6.2",
-    summary="Records an entry as that of a producer's idempotent ID; meant for replaying.",
+    summary="Records which entry belongs to a producer's idempotent ID; meant for replaying.",
     arguments=(KEY, string("pid"), string("iid"), string("stream-id")))
 
 XACK = family.write("XACK", arity=-4, flags="fast", keys=UPDATES, since="5.0.0",
-    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
+    summary="Acknowledges pending entries of a consumer group and returns how many there were.",
     complexity="O(1) for each ID.",
     arguments=(KEY, _GROUP, _IDS))
 
@@ -102,8 +102,8 @@ XADD = family.write("XADD", arity=-5, flags="denyoom fast",
 
 XAUTOCLAIM = family.write("XAUTOCLAIM", arity=-6, flags="fast", keys=DELETES, tips="nondeterministic_output",
     since="6.2.0",
-    summary="Makes a consumer the owner of pending entries that were idle for long enough, wherever they "
-        "are.",
+    summary="Searches a group for pending entries that are idle for long enough and makes a consumer their "
+        "owner.",
     complexity="O(1) for a small COUNT.",
     arguments=(KEY, _GROUP, _CONSUMER, _MIN_IDLE, string("start"), _COUNT, switch("JUSTID")),
     history={"7.0.0": "Added a third element: the IDs that were in the PEL but no longer in the stream."})
@@ -117,8 +117,7 @@ XCLAIM = family.write("XCLAIM", arity=-6, flags="fast", keys=UPDATES, tips="nond
         switch("FORCE"), switch("JUSTID"), optional(string("lastid", "LASTID"))))
 
 XDELEX = family.write("XDELEX", arity=-5, flags="fast", keys=DELETES, since="8.2.0",
-    summary="Deletes entries of a stream by their IDs, and says what becomes of the groups' references to "
-        "them.",
+    summary="Deletes entries of a stream by their IDs, with or without the groups' references to them.",
     complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
     arguments=(KEY, _POLICY, _NUMBERED_IDS))
 
@@ -167,7 +166,7 @@ XINFO = family.container("XINFO", since="5.0.0",
     summary="Commands that look into streams.")
 
 XINFO_STREAM = family.read("XINFO|STREAM", arity=-3, keys=(at(2, "RO access"),), since="5.0.0",
-    summary="Tells the state of a stream.",
+    summary="Returns the state of a stream.",
     complexity="O(1); FULL is O(N) with N being the number of entries answered.",
     arguments=(KEY, optional(block("full-block", token("FULL"), _COUNT))),
     history={
@@ -194,13 +193,13 @@ XINFO_CONSUMERS = family.read("XINFO|CONSUMERS", arity=4, keys=(at(2, "RO access
 XINFO_HELP = family.help("XINFO", since="5.0.0")
 
 XNACK = family.write("XNACK", arity=-7, flags="fast", keys=UPDATES, since="8.8.0",
-    summary="Gives pending entries back to their consumer group, for the next one that claims.",
+    summary="Returns pending entries to their consumer group, for the next consumer that claims.",
     complexity="O(1) for each ID.",
     arguments=(KEY, _GROUP, oneof("mode", token("SILENT"), token("FAIL"), token("FATAL")), _NUMBERED_IDS,
         optional(integer("count", "RETRYCOUNT")), switch("FORCE")))
 
 XPENDING = family.read("XPENDING", arity=-3, keys=READS, tips="nondeterministic_output", since="5.0.0",
-    summary="Tells which entries of a consumer group are pending, with whom and for how long.",
+    summary="Returns the pending entries of a consumer group, with their consumers and idle times.",
     complexity="O(N) with N being the number of entries answered; the summary O(C) with C being the number of "
         "consumers.",
     arguments=(KEY, _GROUP,
@@ -230,7 +229,7 @@ XREAD = family.read("XREAD", arity=-4, flags="blocking movablekeys",
     keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 1), ("range", -1, 1, 2),
             notes="A key or an option's value may be called STREAMS, too"),),
     key_finder=keys_of_streams, since="5.0.0",
-    summary="Answers entries after given IDs from several streams, or waits for them.",
+    summary="Returns entries after given IDs from several streams, or waits for them.",
     complexity="",
     arguments=(_COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK, _STREAMS),
     history={"8.10.0": "Added MAXCOUNT and MAXSIZE."})
@@ -239,8 +238,8 @@ XREADGROUP = family.write("XREADGROUP", arity=-7, flags="blocking movablekeys",
     keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 4), ("range", -1, 1, 2),
             notes="A group, a consumer or a key may be called STREAMS, too"),),
     key_finder=keys_of_streams, since="5.0.0",
-    summary="Delivers new entries of several streams to a consumer of a group, or answers what it has "
-        "pending.",
+    summary="Delivers new entries of several streams to a consumer of a group, or returns "
+        "its pending ones.",
     complexity="O(M) for each stream, with M being the number of entries answered.",
     arguments=(block("group-block", _GROUP, _CONSUMER, after="GROUP"), _COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK,
         optional(integer("min-idle-time", "CLAIM", since="8.4.0")), switch("NOACK"), _STREAMS),

@@ -68,27 +68,27 @@ DELEX = family.write("DELEX", arity=-2, flags="fast", keys=(at(1, "RW delete var
                 string("ifdeq-digest", "IFDEQ"), string("ifdne-digest", "IFDNE")))))
 
 INCR = family.write("INCR", arity=2, flags="denyoom fast", keys=CHANGES, since="1.0.0",
-    summary="Adds one to the integer at a key; makes the key if it is missing.",
+    summary="Adds one to the integer at a key; creates the key if it is missing.",
     arguments=(KEY,))
 
 DECR = family.write("DECR", arity=2, flags="denyoom fast", keys=CHANGES, since="1.0.0",
-    summary="Subtracts one from the integer at a key; makes the key if it is missing.",
+    summary="Subtracts one from the integer at a key; creates the key if it is missing.",
     arguments=(KEY,))
 
 INCRBY = family.write("INCRBY", arity=3, flags="denyoom fast", keys=CHANGES, since="1.0.0",
-    summary="Adds to the integer at a key; makes the key if it is missing.",
+    summary="Adds to the integer at a key; creates the key if it is missing.",
     arguments=(KEY, integer("increment")))
 
 DECRBY = family.write("DECRBY", arity=3, flags="denyoom fast", keys=CHANGES, since="1.0.0",
-    summary="Subtracts from the integer at a key; makes the key if it is missing.",
+    summary="Subtracts from the integer at a key; creates the key if it is missing.",
     arguments=(KEY, integer("decrement")))
 
 INCRBYFLOAT = family.write("INCRBYFLOAT", arity=3, flags="denyoom fast", keys=CHANGES, since="2.6.0",
-    summary="Adds to the floating point number at a key; makes the key if it is missing.",
+    summary="Adds to the floating point number at a key; creates the key if it is missing.",
     arguments=(KEY, double("increment")))
 
 INCREX = family.write("INCREX", arity=-2, flags="denyoom fast", keys=CHANGES, since="8.8.0",
-    summary="Adds to the number at a key within bounds and sets its expiry; makes the key if it is missing.",
+    summary="Adds to the number at a key within bounds and sets its expiry; creates the key if it is missing.",
     arguments=(KEY, optional(oneof("increment", double("float", "BYFLOAT"), integer("integer", "BYINT"))),
         switch("SATURATE"), optional(string("lowerbound", "LBOUND")),
         optional(string("upperbound", "UBOUND")), optional(oneof("expiration", *_TIMES, token("PERSIST"))),
@@ -101,7 +101,7 @@ GET = family.read("GET", arity=2, flags="fast", keys=READS, since="1.0.0",
 SET = family.write("SET", arity=-3, flags="denyoom",
     keys=(at(1, "RW access update variable_flags", notes="RW and ACCESS due to the optional `GET` argument"),),
     since="1.0.0",
-    summary="Sets a key to a string, whatever it held; makes the key if it is missing.",
+    summary="Sets a key to a string, whatever it held; creates the key if it is missing.",
     arguments=(KEY, string("value"),
         optional(oneof("condition", token("NX"), token("XX"), *_COMPARISONS, since="2.6.12")),
         switch("GET", since="6.2.0"),
@@ -183,7 +183,7 @@ MSETEX = family.write("MSETEX", arity=-4, flags="denyoom movablekeys",
         optional(oneof("expiration", *_TIMES, token("KEEPTTL")))))
 
 APPEND = family.write("APPEND", arity=3, flags="denyoom fast", keys=INSERTS, since="2.0.0",
-    summary="Appends to the string at a key; makes the key if it is missing.",
+    summary="Appends to the string at a key; creates the key if it is missing.",
     complexity="O(N) where N is the length of the resulting string.",
     arguments=(KEY, string("value")))
 
@@ -207,7 +207,7 @@ SUBSTR = family.read("SUBSTR", arity=4, keys=READS, since="1.0.0", doc_flags="de
     arguments=(KEY, integer("start"), integer("end")))
 
 SETRANGE = family.write("SETRANGE", arity=4, flags="denyoom", keys=UPDATES, since="2.2.0",
-    summary="Overwrites a part of the string at a key; makes the key if it is missing.",
+    summary="Overwrites a part of the string at a key; creates the key if it is missing.",
     complexity="O(N) where N is the length of the resulting string.",
     arguments=(KEY, integer("offset"), string("value")))
 

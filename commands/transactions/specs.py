@@ -24,7 +24,7 @@ DISCARD = family.command("DISCARD", arity=1, flags="noscript loading stale fast 
 
 WATCH = family.command("WATCH", arity=-2, flags="noscript loading stale fast allow_busy",
     keys=(at(1, "RO", last=-1),), since="2.2.0",
-    summary="Lets the next EXEC fail if one of the keys is modified until then.",
+    summary="Makes the next EXEC fail if one of the keys is modified before it.",
     complexity="O(1) for every key.",
     arguments=(MANY_KEYS,))
 

@@ -86,7 +86,7 @@ CONFIG = family.container("CONFIG", since="2.0.0",
     summary="A container for commands that configure the server.")
 
 CONFIG_GET = family.command("CONFIG|GET", arity=-3, flags="admin noscript loading stale", since="2.0.0",
-    summary="Returns the parameters that names or patterns fit, and their values.",
+    summary="Returns the parameters that match names or patterns, and their values.",
     complexity="O(N) where N is the number of configuration parameters asked for",
     arguments=(many(string("parameter")),),
     history={"7.0.0": "Allowed more than one pattern."})
@@ -138,7 +138,7 @@ LATENCY_GRAPH = family.command("LATENCY|GRAPH", arity=3, flags="admin noscript l
 
 LATENCY_DOCTOR = family.command("LATENCY|DOCTOR", arity=2, flags="admin noscript loading stale",
     tips="nondeterministic_output request_policy:all_nodes response_policy:special", since="2.8.13",
-    summary="Tells in plain words what the samples show.")
+    summary="Describes in plain words what the samples show.")
 
 LATENCY_HISTOGRAM = family.command("LATENCY|HISTOGRAM", arity=-2, flags="admin noscript loading stale",
     tips="nondeterministic_output request_policy:all_nodes response_policy:special", since="7.0.0",
@@ -154,7 +154,7 @@ TIME = family.command("TIME", arity=1, flags="loading stale fast", tips="nondete
 
 SHUTDOWN = family.command("SHUTDOWN", arity=-1, flags="admin noscript loading stale no_multi allow_busy",
     since="1.0.0",
-    summary="Stops the server; what its files are to hold is written first.",
+    summary="Stops the server after it has written its files.",
     complexity="O(N) when saving, where N is the total number of keys in all databases when saving data, "
         "otherwise O(1)",
     arguments=(optional(oneof("save-selector", token("NOSAVE"), token("SAVE"))), switch("NOW", since="7.0.0"),
@@ -180,7 +180,7 @@ MEMORY_STATS = family.command("MEMORY|STATS", arity=2,
 
 MEMORY_DOCTOR = family.command("MEMORY|DOCTOR", arity=2,
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="4.0.0",
-    summary="Tells in plain words where the memory goes.")
+    summary="Describes in plain words where the memory goes.")
 
 MEMORY_MALLOC_STATS = family.command("MEMORY|MALLOC-STATS", arity=2,
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="4.0.0",

@@ -30,7 +30,7 @@ READONLY = family.command("READONLY", arity=1, flags="loading stale fast", categ
 
 READWRITE = family.command("READWRITE", arity=1, flags="loading stale fast", categories="connection",
     since="3.0.0",
-    summary="Ends what READONLY allowed.")
+    summary="Ends READONLY: reads from a replica are redirected again.")
 
 ASKING = family.command("ASKING", arity=1, flags="fast", categories="connection", since="3.0.0",
     summary="Lets the next command follow an ASK redirection.")
@@ -200,7 +200,7 @@ CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="loading stale", 
 
 CLUSTER_SYNCSLOTS = family.command("CLUSTER|SYNCSLOTS", arity=-3, flags="admin stale no_async_loading",
     tips="nondeterministic_output", since="8.4.0",
-    summary="What nodes of a cluster send each other while slots migrate.",
+    summary="Nodes of a cluster send it to each other while slots migrate.",
     arguments=(oneof("subcommand",
         block("sync", string("task-id"),
             many(block("slot-range", integer("start-slot"), integer("end-slot"))), after="SYNC"),

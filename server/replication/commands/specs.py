@@ -36,7 +36,7 @@ SLAVEOF = family.command("SLAVEOF", arity=3, flags="admin noscript stale no_asyn
 
 REPLCONF = family.command("REPLCONF", arity=-1, flags="admin noscript loading stale allow_busy",
     since="3.0.0", doc_flags="syscmd",
-    summary="Tells the master about a replica, and how far that is.")
+    summary="Reports a replica's properties and its offset to the master.")
 
 PSYNC = family.command("PSYNC", arity=-3, flags="admin noscript no_async_loading no_multi", since="2.8.0",
     summary="Begins or continues replication; the stream follows on the same connection.",
