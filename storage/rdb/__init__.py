@@ -2,10 +2,10 @@
 
 from ..codecs.byte_source import ByteSource, PayloadRefusedError, is_rdb
 from ..loading import RdbError, RdbInfo
-from .functions import dump_libraries, restore_libraries
-from .reader import load_rdb, restore_value
+from .payloads import dump_libraries, dump_value, restore_libraries, restore_value
+from .reader import load_rdb
 from .rillet_only_data import Unsaid
-from .writer import dump_value, rdb_chunks
+from .writer import rdb_chunks
 
 __all__ = [
     "ByteSource", "PayloadRefusedError", "RdbError", "RdbInfo", "Unsaid", "dump_libraries", "dump_value",

@@ -1,4 +1,4 @@
-"""Read RDB: load files into a keyspace, and restore single values from DUMP payloads."""
+"""Read RDB: load files into a keyspace."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError
-from ..codecs.crc64 import crc64
+from ..codecs.byte_source import ByteSource, EmptyValueError
 from ..codecs.encoding import read_length, read_string, skip_string
 from ..codecs.hash_templates import read_template
 from ..files import Log, silent
@@ -31,10 +30,9 @@ _EXTENSIONS: Final = frozenset(
     each.codec.extension.field for each in TYPES.values() if each.codec.extension is not None
 )
 # Redis up to 8.10 has these versions; Valkey since 9.0 counts from 80.
-_REDIS_VERSIONS: Final = range(1, 17)
-_VALKEY_VERSIONS: Final = range(80, 90)
+REDIS_VERSIONS: Final = range(1, 17)
+VALKEY_VERSIONS: Final = range(80, 90)
 _FIRST_WITH_CHECKSUM: Final = 5
-_FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
 # Bytes of small keys to load before the caller may do other work.
 _PAUSE_AFTER: Final = 1 << 16
 _KEYS_AT_ONCE: Final = 4096  # keys to check between two pauses
@@ -86,50 +84,6 @@ def load_rdb(
         info or RdbInfo(),
         now,
     ).run()
-
-
-def checked_payload(
-    payload: bytes, *, may_lack_checksum: bool = False, skip_checksum: bool = False
-) -> ByteSource:
-    """Return the content of a payload of DUMP or FUNCTION DUMP, without version and checksum.
-
-    Raises PayloadRefusedError: its version is unknown, or its checksum wrong.
-
-    Args:
-        payload: its last ten bytes are version and checksum.
-        may_lack_checksum: accept a checksum of 0, as Redis does since 8.6, which propagates HIMPORT SET with one.
-        skip_checksum: accept any checksum.
-    """
-    if len(payload) < _FOOTER:
-        raise PayloadRefusedError("DUMP payload is too short")
-    version = int.from_bytes(payload[-_FOOTER:-8], "little")
-    if version not in _REDIS_VERSIONS and version not in _VALKEY_VERSIONS:
-        raise PayloadRefusedError(f"DUMP payload has the unknown version {version}")
-    written = int.from_bytes(payload[-8:], "little")
-    if not (skip_checksum or (may_lack_checksum and written == 0)) and crc64(payload[:-8]) != written:
-        raise PayloadRefusedError("DUMP payload has a wrong checksum")
-    return ByteSource.of(payload[:-_FOOTER])
-
-
-def restore_value(payload: bytes, **checks: bool) -> Value:
-    """Return the value in a payload of DUMP; ``checks`` are passed to ``checked_payload``.
-
-    Raises:
-        PayloadRefusedError: its version is unknown, or its checksum wrong.
-        RdbError: the data is damaged, or of a type that Rillet does not have.
-    """
-    source = checked_payload(payload, **checks)
-    valkey = int.from_bytes(payload[-_FOOTER:-8], "little") in _VALKEY_VERSIONS
-    value_type = source.byte()
-    kind = BY_TYPE_BYTE.get(value_type)
-    if kind is None:
-        raise RdbError(f"the payload is a {type_name(value_type)}, which Rillet does not have")
-    value: Value | None = None
-    for found in kind.codec.read(source, value_type, valkey):
-        value = found
-    if value is None or source.peek(1):
-        raise RdbError("Bad data format")
-    return value
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -201,7 +155,7 @@ class _Loader:
         name, digits = (b"VALKEY", head[6:]) if self.valkey else (b"REDIS", head[5:])
         if not head.startswith(name):
             raise RdbError("Wrong signature trying to load DB from file")
-        known = _VALKEY_VERSIONS if self.valkey else _REDIS_VERSIONS
+        known = VALKEY_VERSIONS if self.valkey else REDIS_VERSIONS
         if not digits.isdigit() or int(digits) not in known:
             raise RdbError(f"Can't handle RDB format version {digits.decode(errors='backslashreplace')}")
         self.info.version = int(digits)

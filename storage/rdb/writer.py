@@ -1,4 +1,4 @@
-"""Write RDB: whole keyspaces as files, and single values as DUMP payloads."""
+"""Write RDB: whole keyspaces as files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..codecs.codec import DEFAULTS, Defaults, Writing
+from ..codecs.codec import Writing
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import encode_length, encode_string
 from ..value_types import TYPES, Value, ValueType
@@ -53,26 +53,7 @@ def rdb_chunks(
     yield crc.to_bytes(8, "little")
 
 
-def dump_value(
-    value: Value, *, version: int = VERSION, idempotency_defaults: Defaults = DEFAULTS, lossy: bool = False
-) -> bytes:
-    """Return the DUMP payload: type, value, version, checksum.
-
-    Args:
-        value: it must not change during the call.
-        version: RDB version. It is raised to the first version that can express the whole value.
-        idempotency_defaults: duration and maxsize of a stream without its own.
-        lossy: keep the version, and leave out the parts that it cannot express.
-    """
-    kind = TYPES[type(value)]
-    if not lossy:
-        version = kind.codec.payload_version(value, version)
-    body = b"".join(_encode(kind, value, b"", version, Writing(idempotency_defaults)))
-    body += version.to_bytes(2, "little")
-    return body + crc64(body).to_bytes(8, "little")
-
-
-def _encode(
+def encode_value(
     kind: ValueType[Any], value: Value, name: bytes, version: int, writing: Writing
 ) -> Iterator[bytes]:
     """Yield the type byte, the encoded key (if given) and the value, in pieces."""
@@ -121,7 +102,7 @@ def _pieces(
                 idle = max(keyspace.now - database.accessed[key], 0) // 1000
                 yield bytes((IDLE,)) + encode_length(idle)
             kind = TYPES[type(value)]
-            yield from _encode(kind, value, encode_string(key), version, writing)
+            yield from encode_value(kind, value, encode_string(key), version, writing)
             if key_delay > 0:
                 yield from _wait(key_delay)
             extension = kind.codec.extension

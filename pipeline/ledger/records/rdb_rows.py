@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ....storage.codecs.streams import STREAM_TYPES
 from ....storage.keyspace.keyspace import Keyspace
 from ....storage.loading import RdbError
-from ....storage.rdb import ByteSource, load_rdb
-from ....storage.rdb.reader import restore_value
+from ....storage.rdb import ByteSource, load_rdb, restore_value
 from ....storage.streams.ids import encode
 from ....storage.streams.iteration import ids_from
 from ....storage.streams.stream import Stream
