@@ -48,9 +48,9 @@ from .execution.turns import LONG_COMMAND, PARSED, PARSED_UNDER_LIMIT, Turns
 from .families import load_specs
 from .log import Log
 from .net.clients import Clients
+from .net.held_replies import Replies
 from .net.listeners import Listeners
 from .net.open_files import Exhaustion, fit_clients
-from .net.replies import Replies
 from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots

@@ -1,7 +1,4 @@
-"""CONTRIBUTING's "Where is …?": each answer names files, and what is asked for is defined in them.
-
-The fifteen questions are those that a stranger was asked once, and missed nine.
-"""
+"""CONTRIBUTING's "Where is …?": each answer names files, and these files define the thing in question."""
 
 import ast
 import re
@@ -45,6 +42,12 @@ the PEL: an entry's owner and time, the order of idle times, the entries that XP
     storage/groups/pending.py: Pending, IdleOrder, Pel.find_idle
 what 7.0 did
     commands/streams/v7_0.py: XREADGROUP 7.0; commands/lists/v7_0.py: of_one_key; commands/spec/versions.py: Compat
+PSYNC: whether a replica gets the missing part of the stream or a snapshot
+    server/replication/replicas.py: Replicas.synchronize; server/replication/commands/handlers.py: PSYNC
+version and checksum of a payload of DUMP or FUNCTION DUMP
+    storage/rdb/payloads.py: dump_value, restore_libraries
+redis.call and redis.pcall
+    commands/scripting/lua/redis_call.py: call; commands/scripting/lua/sandbox.lua
 what old replicas are sent
     commands/runtime/downgrades.py: needs_downgrade, where_known;
     commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion
@@ -73,7 +76,7 @@ SDOWN and ODOWN
     server/sentinel/watch.py: Watch._judge; server/sentinel/monitor.py: Monitor.note_down
 what CLIENT REPLY OFF and SKIP suppress
     server/execution/dispatcher.py: Dispatcher._mind_reply_mode; server/net/connection.py: Connection.answer;
-    server/net/replies.py
+    server/net/held_replies.py
 what a change of the clock ends (`clock.advance`, DEBUG CLOCK)
     server/debugging/virtual_time.py: VirtualTime.moved; server/execution/blocking.py: Blocking.time_moved
 the ID of XADD: `*`, `ms-*`, "equal or smaller"

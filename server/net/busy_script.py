@@ -26,7 +26,7 @@ from ...commands.runtime.state import AWAITING_TURN, CLOSING
 from ...commands.scripting.lua.script_kill import BUSY_FUNCTION, BUSY_SCRIPT, stop_script
 from ..server import Server
 from .connection import Connection
-from .replies import ALWAYS, UNSCHEDULED
+from .held_replies import ALWAYS, UNSCHEDULED
 from .tls_channel import SecureChannel
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class Connection(Client, asyncio.Protocol):
     Input is parsed and run immediately, for at most one slice of time (``server/execution/turns``). Input waits while the
     client is blocked or postponed, does not read its replies, or has used up its slice: bytes in ``unparsed``, parsed
     commands in ``backlog``. Replies wait until this round of the event loop ends, and leave in one write
-    (``server/net/replies``).
+    (``server/net/held_replies``).
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
 """The append-only file of a running server: load it, write before replies are sent, fsync by policy.
 
-Replies are held until a round of the event loop ends (``server/net/replies``): one system call writes all changes of the
+Replies are held until a round of the event loop ends (``server/net/held_replies``): one system call writes all changes of the
 round, then the replies are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and
 serves all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
 the machine can lose that second, a crash of the process loses nothing.

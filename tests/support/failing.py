@@ -22,7 +22,7 @@ from rillet.server.clock import Clock
 from rillet.server.config.config import Config
 from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
-from rillet.server.net.replies import Replies
+from rillet.server.net.held_replies import Replies
 from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash

@@ -15,8 +15,8 @@ from support.wire import commands
 from rillet.commands.runtime.state import State
 from rillet.commands.runtime.step_sizes import ServerTuning
 from rillet.protocol.replies import command
-from rillet.server.net import replies
-from rillet.server.net.replies import ALWAYS
+from rillet.server.net import held_replies
+from rillet.server.net.held_replies import ALWAYS
 
 COMMANDS = st.sampled_from(commands("""
     PING; GET a; SET a 1; SET b 2; INCR a; DEL a; XADD s * f v; XADD s 1-1 f v; XLEN s
@@ -257,7 +257,7 @@ def test_replies_that_cannot_be_joined_are_sent_in_the_next_turn(monkeypatch):
     kept.take(0, "PING", "PING")
     kept.take(1, "PING")
     with monkeypatch.context() as patch:
-        patch.setattr(replies, "_joined", mock.Mock(side_effect=MemoryError))
+        patch.setattr(held_replies, "_joined", mock.Mock(side_effect=MemoryError))
         with pytest.raises(MemoryError):
             kept.turn()
     kept.turn()
