@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -116,26 +117,35 @@ def measured_node(server: LiveServer, library: str) -> dict[str, str]:
     return {option: cell(outcome, sent, stored) for option, sent, stored, outcome in lines}
 
 
+def check(measure: Callable[[], dict[str, str]], at: int) -> None:
+    """Compare a column with what is measured, again where a pause of the machine was longer than the clients' timeout."""
+    found = measure()
+    for _ in range(3):
+        if found != column(at):
+            found = measure()
+    assert found == column(at)
+
+
 def test_the_table_has_every_usual_error_and_each_other_kind():
     assert len(table()) == 17
     assert {len(cells) for cells in table().values()} == {4}
 
 
 def test_redis_py_without_retries(server):
-    assert measured_sync(server, None) == column(0)
+    check(lambda: measured_sync(server, None), 0)
 
 
 def test_redis_py_with_retries(server):
-    assert measured_sync(server, Retry(NoBackoff(), 3)) == column(1)
+    check(lambda: measured_sync(server, Retry(NoBackoff(), 3)), 1)
 
 
 def test_redis_py_with_retries_in_asyncio(server):
-    assert asyncio.run(measured_async(server)) == column(1)
+    check(lambda: asyncio.run(measured_async(server)), 1)
 
 
 @pytest.mark.parametrize(("library", "at"), [("ioredis", 2), ("redis", 3)])
 def test_clients_of_node(server, library, at):
-    assert measured_node(server, library) == column(at)
+    check(lambda: measured_node(server, library), at)
 
 
 def test_redis_cli_reaches_faults(server):

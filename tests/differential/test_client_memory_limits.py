@@ -119,7 +119,7 @@ def evicted(process, sent, limit="1mb", expected=None):
                 return count, other.call("EXISTS", "k").value
 
             if expected is not None:
-                eventually(lambda: found() == expected, 10)
+                eventually(lambda: found() == expected)
             result = found()
         other.call("CONFIG", "SET", "maxmemory-clients", "0")
         other.call("CONFIG", "SET", "maxmemory", "0")
