@@ -116,6 +116,7 @@ def test_a_key_that_expires_ends_the_wait(server, wire, blocked):
 
 
 def test_the_time_is_in_milliseconds_and_follows_the_servers_clock(server, wire, blocked):
+    server.clock.freeze()
     readers = [blocked(*read(timeout=60_000)), blocked(*read(timeout=120_000), protocol=3), blocked(*read())]
     assert server.info("clients_in_timeout_table") == "2"
     server.clock.advance(milliseconds=59_000)

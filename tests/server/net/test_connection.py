@@ -148,6 +148,7 @@ def test_an_idle_client_is_closed_but_not_one_that_waits(server, wire):
 def test_a_client_whose_request_comes_in_pieces_is_not_idle(server, is_paused):
     with server.wire() as wire, server.wire() as admin:
         side = server_side(server, wire)
+        server.clock.freeze()
         if is_paused:
             admin.call("CLIENT", "PAUSE", "1000000", "WRITE")
             wire.send("SET", "k", "w")
