@@ -39,6 +39,17 @@ CHROMIUM_FLAGS = [
 ]
 
 
+# As `python -m rillet`, but what an action did comes on the page that its form leads to, also where that takes longer than a
+# second, after which users are shown its progress.
+_CONSOLE = """
+import sys
+from rillet.__main__ import main
+from rillet.console import jobs
+jobs.PATIENCE = 60.0
+sys.exit(main())
+"""
+
+
 @cache
 def _forks() -> Forks:
     return Forks("rillet.console.serving", "rillet.console.dev")
@@ -64,7 +75,7 @@ class ConsoleProcess:
     def __init__(
         self, url: str, *flags: str, verb: str = "console", env: dict[str, str] | None = None
     ) -> None:
-        words = ["-m", "rillet", verb, *([url] if url else []), "--console-port", "0", *flags]
+        words = ["-c", _CONSOLE, verb, *([url] if url else []), "--console-port", "0", *flags]
         output, its = os.pipe()
         self._program = _forks().start(words, os.getcwd(), its, its, os.environ | (env or {}))  # noqa: PTH109 - a text
         os.close(its)

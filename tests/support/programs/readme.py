@@ -79,5 +79,5 @@ def run_server_block(scripts: Path, folder: Path) -> list[str]:
 def redis_cli(port: int | str, line: str) -> str:
     """What an interactive redis-cli prints for one line, without the time that it adds to a slow reply."""
     words = ["redis-cli", "--no-raw", "-p", str(port)]
-    done = subprocess.run(words, input=line + "\n", capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(words, input=line + "\n", capture_output=True, text=True, timeout=60, check=True)
     return re.sub(r"^\(\d+\.\d+s\)\n", "", done.stdout, flags=re.MULTILINE)
