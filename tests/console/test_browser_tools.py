@@ -114,18 +114,18 @@ def test_clients_show_what_they_wait_for_and_what_they_send(console, opened):
     with redis.Redis.from_url(
         address_of(console.client), client_name="worker", socket_timeout=None
     ) as worker:
-        waiting = threading.Thread(target=lambda: worker.blpop("jobs", timeout=60))
+        waiting = threading.Thread(target=lambda: worker.blpop("jobs", timeout=600))
         waiting.start()
         row = page.locator("#clients tbody tr", has_text="worker")
         expect(row).to_contain_text("waits")
-        expect(row).to_contain_text("BLPOP jobs 60")
+        expect(row).to_contain_text("BLPOP jobs 600")
         console.client.set("<b>key</b>", "1")
         expect(page.locator(".log li", has_text="SET <b>key</b> 1")).to_have_count(1)
         assert violations(page) == []
         page.get_by_role("searchbox").fill("worker")
         page.keyboard.press("Enter")
         expect(page.locator("#clients tbody tr")).to_have_count(1)
-        expect(page.locator(".log li", has_text="BLPOP jobs 60")).to_have_count(1)
+        expect(page.locator(".log li", has_text="BLPOP jobs 600")).to_have_count(1)
         expect(page.locator(".log li", has_text="SET <b>key</b> 1")).to_have_count(0)
         console.client.rpush("jobs", "one")
         waiting.join()
@@ -293,6 +293,7 @@ def test_more_pages_than_a_browser_has_connections_stay_live(rillet, browser):
     for page in pages:
         page.goto("/group?key=orders&group=billing")
         expect(page.locator(".lane")).to_have_count(2)
+        expect(page.locator("html[data-follows]")).to_be_attached()
     ways = {page.evaluate("document.documentElement.dataset.follows") for page in pages}
     assert ways == {"events", "questions"}
     rillet.client.xreadgroup("billing", "Carol", {"orders": ">"}, count=1)

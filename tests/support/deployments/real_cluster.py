@@ -26,10 +26,13 @@ def cluster_cli(*words: str | int, seconds: float = 60, program: Path | None = N
 
 
 class ClusterNodeProcess(ServerProcess):
-    """A node; the port of its cluster bus is chosen, too, for ports above 55535 leave no room for the usual one."""
+    """A node; the port of its cluster bus is chosen, too, for ports above 55535 leave no room for the usual one.
+
+    A busy machine lets it be silent for seconds, which fails it only where a replica is to take its place.
+    """
 
     def __init__(self, kind: str, *flags: str | int) -> None:
-        own = ("--cluster-enabled", "yes", "--cluster-port", free_port(), "--cluster-node-timeout", 2000)
+        own = ("--cluster-enabled", "yes", "--cluster-port", free_port(), "--cluster-node-timeout", 60_000)
         super().__init__(kind, *own, *flags)
 
 
@@ -38,8 +41,8 @@ class RealCluster:
 
     def __init__(self, kind: str, *flags: str | int, shards: int = 3, replicas: int = 0) -> None:
         self._stack = ExitStack()
-        if not replicas:  # nothing takes the place of a node that a busy machine lets be silent
-            flags = ("--cluster-node-timeout", 60_000, *flags)
+        if replicas:
+            flags = ("--cluster-node-timeout", 2000, *flags)
         self.nodes = [
             self._stack.enter_context(ClusterNodeProcess(kind, *flags))
             for _ in range(shards * (1 + replicas))

@@ -40,12 +40,13 @@ CHROMIUM_FLAGS = [
 
 
 # As `python -m rillet`, but what an action did comes on the page that its form leads to, also where that takes longer than a
-# second, after which users are shown its progress.
+# second, after which users are shown its progress; and a watch of what clients send lasts longer than its minute.
 _CONSOLE = """
 import sys
 from rillet.__main__ import main
-from rillet.console import jobs
+from rillet.console import clients, jobs
 jobs.PATIENCE = 60.0
+clients.WATCH_SECONDS = 600.0
 sys.exit(main())
 """
 
