@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tell the simulation module which test runs, and at which seed."""
-    used = sys.modules.get(f"{__package__}.testing.simulated")
+    used = sys.modules.get(f"{__package__}.testing.simulating.decorator")
     if used is not None:
         used.begin_test(
             item.nodeid,

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .loop_server import LoopServer
     from .proxy import AsyncProxy, Proxy
     from .sentinel import Sentinel
-    from .simulated import Simulation, simulation
+    from .simulating.decorator import simulation
+    from .simulating.simulation import Simulation
 
 __all__ = [
     "AsyncProxy", "AsyncServer", "AuditMixin", "Clock", "Cluster", "ClusterNode", "ClusterShard",
@@ -53,10 +54,10 @@ _LATER = {
     "Proxy": ".proxy",
     "RecordedCommand": "..console.recorded",
     "Sentinel": ".sentinel",
-    "Simulation": ".simulated",
+    "Simulation": ".simulating.simulation",
     "audit": ".auditing.as_tests",
     "every_fault": ".fault_in_turn",
-    "simulation": ".simulated",
+    "simulation": ".simulating.decorator",
 }
 
 

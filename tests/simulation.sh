@@ -23,8 +23,8 @@ for python in "$PYTHON" "$(command -v python3.12)" "$versions"/3.12.*/bin/python
                 $folder/bin/pip install --quiet --disable-pip-version-check --no-deps $(grep ^arq $versions) &&
                 cp $versions $folder/installed.txt; } || exit 1
         fi
-        exec $folder/bin/pytest --rootdir . -m "" -o filterwarnings= -q -n 4 tests/testing/test_simulation.py \
-            tests/testing/test_simulated_frameworks.py tests/testing/test_frameworks_and_faults.py tests/testing/test_loop_server.py \
+        exec $folder/bin/pytest --rootdir . -m "" -o filterwarnings= -q -n 4 tests/testing/simulating/test_simulation.py \
+            tests/testing/simulating/test_simulated_frameworks.py tests/testing/test_frameworks_and_faults.py tests/testing/test_loop_server.py \
             tests/testing/test_pages.py -k "simul or loop or faults" "$@"
     fi
 done

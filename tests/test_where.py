@@ -129,8 +129,9 @@ which commands a fault hits, and what it does
     server/debugging/fault.py: Fault.takes; server/debugging/fault_set.py: FaultSet; server/debugging/faults.py: Faults;
     testing/faults.py: HasFaults
 what a simulation disturbs: late messages, lost replies, crashes
-    testing/simulated.py: Simulation._set_latency, Simulation.begin_loss; testing/simulated_loop.py;
-    testing/shrinking.py
+    testing/simulating/simulation.py: Simulation._set_latency, Simulation.begin_loss;
+    testing/simulating/run.py: Plan; testing/simulating/simulated_loop.py: SimulatedLoop;
+    testing/simulating/decorator.py: simulation; testing/simulating/shrinking.py: smallest
 a promise of `rillet audit`, and its verdict: kept, broken, not tried
     testing/auditing/running.py; testing/auditing/catalogue.py: PROMISES;
     testing/auditing/bench.py: Bench.send, Bench.until; testing/auditing/analysis.py: Analysis.find_work

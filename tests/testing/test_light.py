@@ -19,7 +19,7 @@ print(*sys.modules)
 
 UNNEEDED = (
     *("history", "streams", "report", "seeds", "cluster", "sentinel", "loop_server"),
-    *("memory_transport_in_loop", "simulated", "fault_in_turn"),
+    *("memory_transport_in_loop", "simulating", "fault_in_turn"),
 )
 UNUSED_WITHOUT_FILES = """
     debugging.commands.structures debugging.snapshots execution.failure_recovery persistence.aof_replay

@@ -8,11 +8,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..server.clock import EPOCH
-from .log import escaped
+from ...server.clock import EPOCH
+from ..log import escaped
 
 if TYPE_CHECKING:
-    from ..console.recorded import RecordedCommand
+    from ...console.recorded import RecordedCommand
 
 DRIVER: Final = "driver"
 # What the simulator calls messages that are lost or held up.

@@ -23,9 +23,9 @@ import redis
 import simloop
 
 from rillet.testing import simulation
-from rillet.testing.simulated import begin_test, trace
-from rillet.testing.simulated_loop import SimulatedLoop
-from rillet.testing.story import of_network
+from rillet.testing.simulating.decorator import begin_test, trace
+from rillet.testing.simulating.simulated_loop import SimulatedLoop
+from rillet.testing.simulating.story import of_network
 
 MORE = int(os.environ.get("RILLET_SEEDS", "1"))  # a factor
 
@@ -154,7 +154,7 @@ def test_pytest_fail_is_a_failure_with_a_story_and_bytes_do_not_break_the_report
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_seeds_show_progress(monkeypatch, jobs):
     said = []
-    monkeypatch.setattr("rillet.testing.simulated._PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("rillet.testing.simulating.decorator._PROGRESS_SECONDS", 0)
     begin_test("test_it", None, say=said.append)
 
     @simulation(seeds=3, chaos=0, jobs=jobs)
@@ -187,7 +187,7 @@ def test_under_hypothesis_a_failure_is_told_and_not_tried_again():
 PROGRAM = """
 import sys
 from support.jobs import ten_jobs
-from rillet.testing.simulated import trace
+from rillet.testing.simulating.decorator import trace
 
 async def wrong(sim):
     await ten_jobs(sim, acknowledges_first=True)
@@ -202,7 +202,7 @@ def test_a_seed_gives_the_same_story_in_every_process():
     for hashes in ("0", "1", "4294967295"):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(3 * MORE)],
-            env=os.environ | {"PYTHONHASHSEED": hashes, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env=os.environ | {"PYTHONHASHSEED": hashes, "PYTHONPATH": str(Path(__file__).parents[2])},
             capture_output=True,
             check=True,
         )

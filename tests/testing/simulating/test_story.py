@@ -1,12 +1,12 @@
-"""The story of a failed simulation, and what mattered in it: `testing/story.py`, `testing/shrinking.py`."""
+"""The story of a failed simulation, and what mattered in it: `testing/simulating/story.py`, `testing/simulating/shrinking.py`."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.server.clock import EPOCH
 from rillet.testing import RecordedCommand
-from rillet.testing.shrinking import smallest, summary
-from rillet.testing.story import Event, event_of, told
+from rillet.testing.simulating.shrinking import smallest, summary
+from rillet.testing.simulating.story import Event, event_of, told
 
 
 def event(time, host, words, reply, *, keys=(), fault=None, error=None):
