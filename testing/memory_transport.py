@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps these in enumerations, which takes longer than a command
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..commands.runtime.state import PLAIN
 from .clients import PORTS
 from .clients_across_resets import connection_class
+from .turn_loop import LOOPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,7 @@ _SIGNALS: Final = tuple(
 
 _Handlers = tuple[tuple[int, Any], ...]
 _came: Final[list[tuple[int, Any]]] = []  # signals that arrived within the server's code, with their frames
+_replaced: _Handlers = ()  # the handlers that were replaced last
 
 
 def _note(number: int, frame: Any) -> None:
@@ -65,17 +68,32 @@ def _hold_signals() -> _Handlers:
 
     Call it only in the main thread. It takes 2 us; the functions of ``signal`` would take 8.
     """
+    global _replaced  # noqa: PLW0603 - for a fork by another thread
     handlers: _Handlers = ()
     try:
         for number in _SIGNALS:
             handler = _signal.getsignal(number)
             if type(handler) is not int and handler is not None:
                 handlers += ((number, handler),)
+                _replaced = handlers
                 _signal.signal(number, _note)
     except BaseException:
         _give_back(handlers)
         raise
     return handlers
+
+
+def _leave_in_fork() -> None:
+    """Undo, in a child forked by another thread, what a thread that does not exist there has begun."""
+    for number, handler in _replaced:
+        if _signal.getsignal(number) is _note:
+            _signal.signal(number, handler)
+    if any(loop.caller is not None and loop.collects for loop in LOOPS):
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_in_fork)
 
 
 def _give_back(handlers: _Handlers) -> None:
@@ -131,7 +149,7 @@ class Channel(asyncio.Transport):
         self._sent: deque[bytes] = deque()  # bytes that the server has not received yet
         self._written = self._read = 0  # bytes; only one side changes each
         self._is_reading = True
-        self._is_delivering = self._is_full = False
+        self._is_delivering = self._is_full = self._is_lost = False
         self._readers = 0
         self._bell = threading.Event()
         self.protocol: Any = None
@@ -145,24 +163,41 @@ class Channel(asyncio.Transport):
     # The thread of the client
 
     def _call(self, method: Callable[[Any], None], argument: Any) -> None:
-        """Run the server's code in this thread."""
+        """Run the server's code in this thread.
+
+        Raises:
+            ConnectionResetError: the server has ended, belongs to the parent of this process, or is in the middle of its code
+                in this thread: the caller is a signal handler or a finalizer.
+            TimeoutError: others have kept the turn for longer than the timeout.
+        """
         loop = self.loop
         if os.getpid() != self._pid:
             raise ConnectionResetError(104, "The server runs in the parent of this process")
-        if loop.turn.locked() and self.timeout is not None:
-            self._await_turn(self.timeout)
-        held: _Handlers = ()
+        thread = threading.get_ident()
+        if loop.turn.locked():
+            if loop.is_run_by(thread):  # it would wait for itself
+                raise ConnectionResetError(104, "This thread is in the middle of the server's code")
+            self._await_turn()
+        # Held before the turn is taken: a handler that calls the server would wait for its own thread.
+        held = _hold_signals() if thread == _MAIN else ()
         try:
             with loop.turn:  # a `with`, so that no exception of a signal handler can leave it locked
-                if threading.get_ident() == _MAIN:
-                    held = _hold_signals()
                 if loop.is_closed():
                     raise ConnectionResetError(104, "Connection reset by peer")
+                loop.collects = gc.isenabled()
+                loop.caller = thread
+                gc.disable()  # a finalizer of the user's may call the server
                 loop.has_new = False
                 try:
+                    if loop.hung_up:
+                        _end_hung_up(loop)
                     method(argument)
                 except Exception as error:  # noqa: BLE001 - a bug of the server; asyncio would handle it the same way
                     loop.call_exception_handler({"message": "in data_received", "exception": error})
+                finally:
+                    loop.caller = None
+                    if loop.collects:
+                        gc.enable()
                 has_new = loop.has_new
             if has_new:
                 loop.wake()
@@ -170,10 +205,13 @@ class Channel(asyncio.Transport):
             if held:
                 _release_signals(held)
 
-    def _await_turn(self, seconds: float) -> None:
-        """Wait until the turn is free, as long as a socket would wait for the reply."""
+    def _await_turn(self) -> None:
+        """Wait until the turn is free, as long as a socket would wait for the reply; signal handlers may interrupt it."""
         loop = self.loop
-        until = loop.time() + seconds
+        if self.timeout is None:
+            with loop.turn:
+                return
+        until = loop.time() + self.timeout
         while loop.turn.locked():
             if loop.time() > until:
                 raise TimeoutError("timed out")
@@ -260,12 +298,13 @@ class Channel(asyncio.Transport):
         return self.ended and not self._arrived
 
     def hang_up(self) -> None:
-        """Close the client's side of the connection; the server learns it in its next loop iteration.
+        """Close the client's side of the connection; the server learns it before it runs a later command from memory.
 
         The garbage collector may call it in any thread, even within the server's code.
         """
         if not self.ended and os.getpid() == self._pid and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._lose)
+            self.loop.hung_up[self] = None
+            self.loop.call_soon_threadsafe(self.lose)
 
     # The server's code, in the thread that has the turn
 
@@ -286,9 +325,23 @@ class Channel(asyncio.Transport):
         finally:
             self._is_delivering = False
 
-    def _lose(self) -> None:
+    @property
+    def is_all_delivered(self) -> bool:
+        """Whether the protocol has received all that the client has sent."""
+        return not self._sent
+
+    def lose(self) -> None:
+        """Let the protocol know that the client has closed its end."""
+        self.loop.hung_up.pop(self, None)
         if not self.ended and not self.protocol.eof_received():
             self.close()
+        if self.ended:
+            self._report_loss()
+
+    def _report_loss(self) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self.protocol.connection_lost(None)
 
     def _go_on(self) -> None:
         if not self.ended:
@@ -322,7 +375,7 @@ class Channel(asyncio.Transport):
         """Close; the client can still read what was written."""
         if not self.ended:
             self.ended = True
-            self.loop.call_soon(self.protocol.connection_lost, None)
+            self.loop.call_soon(self._report_loss)
             if self._readers:
                 self._bell.set()
 
@@ -348,6 +401,13 @@ class Channel(asyncio.Transport):
     def set_protocol(self, protocol: Any) -> None:
         """Replace the server's protocol."""
         self.protocol = protocol
+
+
+def _end_hung_up(loop: TurnLoop) -> None:
+    """End connections that clients have closed: otherwise a command sent later may still serve the blocked client of one."""
+    for channel in list(loop.hung_up):
+        if channel.is_all_delivered:
+            channel.lose()
 
 
 def _may_take_long(data: bytes) -> bool:

@@ -11,6 +11,7 @@ from asyncio import selector_events
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     import select
@@ -107,6 +108,9 @@ class _Wire(selector_events._SelectorSocketTransport):  # type: ignore[misc, nam
                 super().write(data[sent:])
 
 
+LOOPS: Final[WeakSet[TurnLoop]] = WeakSet()
+
+
 class TurnLoop(asyncio.SelectorEventLoop):
     """An event loop that holds a lock, the turn, except while it waits for sockets and timers.
 
@@ -115,21 +119,28 @@ class TurnLoop(asyncio.SelectorEventLoop):
     Attributes:
         turn: held by the thread that runs the server's code.
         has_new: something was scheduled, or the loop is to stop; the thread that scheduled it wakes the loop.
+        caller: the identifier of the other thread that runs the server's code.
+        collects: whether the garbage collector was enabled before ``caller`` disabled it.
+        hung_up: connections in memory that their clients have closed, and the server has not.
         is_lent: the loop's own thread is in the middle of a slow script, and lets other threads run commands.
     """
 
     # asyncio's: the callbacks of the next round, and the connections by their descriptors
     _ready: deque[asyncio.Handle]
     _transports: Mapping[int, asyncio.Transport]
+    _thread_id: int | None  # of the thread that runs it
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
         self.turn.acquire()
-        self.has_new = self.is_lent = False
+        self.has_new = self.is_lent = self.collects = False
+        self.caller: int | None = None
+        self.hung_up: dict[Any, None] = {}
         self._handed: deque[Callable[[], None]] = deque()
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
+        LOOPS.add(self)
 
     def _make_socket_transport(
         self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
@@ -155,6 +166,10 @@ class TurnLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Implement ``BaseEventLoop.time``, even if a library that freezes the time has replaced ``time.monotonic``."""
         return time.clock_gettime(_MONOTONIC) if _MONOTONIC is not None else super().time()
+
+    def is_run_by(self, thread: int) -> bool:
+        """Return True if a thread is in the middle of the server's code, or is the loop's own."""
+        return thread in (self.caller, self._thread_id)
 
     def wake(self) -> None:
         """Wake the loop, so that it runs what another thread has scheduled."""

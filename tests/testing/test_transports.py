@@ -482,6 +482,33 @@ def test_clients_that_the_collector_closes_leave_the_server(server, client):
     until(lambda: len(client.client_list()) == 1)
 
 
+def test_what_clients_have_closed_gets_nothing_from_later_commands(server, client, monkeypatch):
+    """A consumer whose read timed out still got the next entry, which Redis never sends to a closed socket."""
+    late = []
+    with server.client() as consumer, server.client() as subscriber, server.client() as sender:
+        connections = [each.connection_pool.make_connection() for each in (consumer, subscriber, sender)]
+        for connection in connections:
+            connection.connect()
+        connections[0].send_command("BLPOP", "q", 0)
+        connections[1].send_command("SUBSCRIBE", "c")
+        monkeypatch.setattr(
+            server._server.loop, "call_soon_threadsafe", lambda act, *words: late.append((act, words))
+        )
+        connections[2].send_command(
+            "SET", "k", "v" * 100_000
+        )  # runs in the thread of the loop, so it must not be lost
+        for connection in connections:
+            connection.disconnect()
+        assert client.rpush("q", "v") == 1
+        assert client.llen("q") == 1
+        assert client.publish("c", "m") == 0
+        monkeypatch.undo()
+    for act, words in late:
+        server._server.loop.call_soon_threadsafe(act, *words)
+    until(lambda: client.strlen("k") == 100_000)
+    until(lambda: len(client.client_list()) == 1)
+
+
 # What takes long
 
 
