@@ -144,7 +144,7 @@ class Server:
         self.propagation.on_divergence = self._on_divergence
         self.propagation.selects_first = self.compat.selects_before_multi
         self.dispatcher = Dispatcher(self)
-        self.calls = Calls(self, self.dispatcher.entries["ping"])
+        self.calls = Calls(self)
         self.stats = Stats(self.dispatcher.found, self.clients, self.clients.controls)
         self.blocking = Blocking(self)
         self.cluster = Membership(self)

@@ -330,7 +330,7 @@ def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
     stats = server.stats
     cycles, commands = stats.reads_processed, stats.commands_processed
     per_second = stats.reads_per_second()
-    in_commands = sum(entry.nanoseconds for entry in server.dispatcher.entries.values()) // 1000
+    in_commands = sum(entry.nanoseconds for _, entry in server.dispatcher.used()) // 1000
     busy = max(int((time.thread_time() - stats.busy_before) * 1_000_000), in_commands)
     yield "eventloop_cycles", cycles
     yield "eventloop_duration_sum", busy
@@ -422,7 +422,7 @@ def _cpu(_server: Server) -> Iterator[tuple[str, object]]:
 
 def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
     slowlog = server.slowlog
-    for name, entry in server.dispatcher.entries.items():
+    for name, entry in server.dispatcher.used():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
             each = entry.nanoseconds / 1000 / max(entry.calls, 1)
@@ -435,7 +435,7 @@ def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
                 figures += f",slowlog_time_ms_sum={total / 1000:.2f},slowlog_time_ms_max={longest / 1000:.2f}"
             yield f"cmdstat_{name}", figures
     for name, count in server.stats.without_subcommand.items():
-        if name not in server.dispatcher.entries:
+        if name not in server.dispatcher.found:
             figures = "calls=0,usec=0,usec_per_call=0.00"
             yield f"cmdstat_{name}", f"{figures},rejected_calls={count},failed_calls=0"
 
@@ -448,7 +448,7 @@ def _errorstats(server: Server) -> Iterator[tuple[str, object]]:
 
 def _latencystats(server: Server) -> Iterator[tuple[str, object]]:
     config = server.config
-    for name, entry in server.dispatcher.entries.items():
+    for name, entry in server.dispatcher.used():
         if entry.calls and config.latency_tracking:
             wanted = config.latency_tracking_info_percentiles
             figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in wanted)

@@ -108,7 +108,7 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     The bounds are in microseconds, those of Redis' histogram: 1, 2, 4, 8, 16, 33, 66 …
     """
     resp = client.resp
-    entries = client.server.dispatcher.entries
+    entries = dict(client.server.dispatcher.used())
     if len(args) > 2:
         named = client.server.dispatcher.own_name
         wanted = [

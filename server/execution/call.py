@@ -24,7 +24,7 @@ from ...commands.runtime.client import Client
 from ...commands.runtime.deferral import Deferred
 from ...commands.runtime.denials import refusal_in_exec
 from ...commands.runtime.state import BLOCKED, POSTPONED
-from ...commands.spec.command import keys_of
+from ...commands.spec.command import REGISTRY, keys_of
 from ...protocol.errors import ReplyError
 from ..admin.monitor import monitor_line
 from .command_entry import CommandEntry
@@ -41,9 +41,10 @@ class Calls:
 
     __slots__ = ("_server", "current")
 
-    def __init__(self, server: Server, current: CommandEntry) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self.current = current  # the command that is running; between commands, the last one
+        # The command that is running; between commands, the last one; before the first, a stand-in.
+        self.current = CommandEntry(REGISTRY["ping"])
 
     # Begin, handler, finish
 

@@ -41,15 +41,12 @@ class CommandEntry:
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
-        self.calls = self.nanoseconds = self.rejected = self.failed = 0
-        self.histogram: list[int] = []  # empty until the command has a handler; hundreds never get one
+        self.reset()
 
     def serve(self, handler: Handler, batch_handler: BatchHandler | None) -> None:
-        """Set the handler and the batch handler, which runs several commands in one call, or None; prepare the histogram."""
+        """Set the handler and the batch handler, which runs several commands in one call, or None."""
         self.handler = handler
         self.batch_handler = batch_handler
-        if not self.histogram:
-            self.reset_times()
 
     def declare(self, command: Command) -> None:
         """Use the record that a Redis version has for this command; name, read and write flag must stay the same."""

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.client import Client
 from ...commands.runtime.state import BLOCKED, CAREFUL, PLAIN, POSTPONED, QUEUEING
-from ...commands.spec.command import REGISTRY, SENTINEL, batch_handler_for, handler_for, load
-from ...commands.spec.older import known_commands
-from ...commands.spec.versions import Compat
+from ...commands.spec.command import REGISTRY, SENTINEL, Command, batch_handler_for, handler_for, load
+from ...commands.spec.versions import NEWEST, Compat
 from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
@@ -24,6 +23,8 @@ from .command_entry import IMMEDIATE, CommandEntry, not_yet_found
 from .fast_path import run_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..server import Server
 
 _ARGUMENTS_SHOWN: Final = 128
@@ -42,19 +43,20 @@ class Dispatcher:
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
         if self._in_sentinel:
             load(SENTINEL["sentinel"].room)  # it also serves commands of other families
-        self.found: dict[str, CommandEntry] = {}  # the entries that a client or a file has used so far
-        self.all = {
-            name: CommandEntry(command) for name, command in self._registry.items() if command.is_served
-        }
+        # Entries of any version by full name. A command gets one at its first use, as most servers use few of the 400.
+        self.found: dict[str, CommandEntry] = {}
         self.use_version(server.compat)
 
     def use_version(self, compat: Compat) -> None:
         """Know only the commands that a version of Redis has, with its arities and flags."""
-        # Every command and subcommand, containers included.
-        self.commands = known_commands(compat, self._registry)
-        # Every command and subcommand that has a handler, by full name; ``all`` has those of every version.
-        self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
-        for name, entry in self.entries.items():
+        # Every command and subcommand by full name, containers included.
+        if compat.knows(NEWEST):
+            self.commands = dict(self._registry)
+        else:
+            from ...commands.spec.older import known_commands
+
+            self.commands = known_commands(compat, self._registry)
+        for name, entry in self.used():
             entry.handler = not_yet_found
             entry.declare(self.commands[name])
         # Raw command name to entry, in upper case and in lower case. A command enters it at its first use, unless it
@@ -73,6 +75,22 @@ class Dispatcher:
             if renamed.get(name.partition("|")[0]) != ""
         }
 
+    def used(self) -> list[tuple[str, CommandEntry]]:
+        """Return the names and the entries of this version's commands that a client or a file has sent so far, by name."""
+        return sorted((name, entry) for name, entry in self.found.items() if name in self.commands)
+
+    def entry(self, name: str) -> CommandEntry | None:
+        """Return the entry of a command or subcommand by its full name; None if this version has no such handler."""
+        return self._entry_among(self.commands, name)
+
+    def _entry_among(self, commands: Mapping[str, Command], name: str) -> CommandEntry | None:
+        command = commands.get(name)
+        if command is None or not command.is_served:
+            return None
+        if name not in self.found:
+            self.found[name] = CommandEntry(command)
+        return self.found[name]
+
     def _served(self, entry: CommandEntry) -> CommandEntry:
         """Return the entry with its handler; the first call imports the handler, before the command's time starts.
 
@@ -86,12 +104,11 @@ class Dispatcher:
         except (ImportError, OSError) as error:
             self.server.log.warning(f"Can't load the command {name}: {error}")
             raise ReplyError(_CANNOT_LOAD) from error
-        self.found[name] = entry
         entry.serve(handler, batch_handler_for(entry.command))
         # COMMAND also runs without a subcommand, but its lookup must see the subcommand. The fast path does not check
         # whether a command is enabled (DEBUG, MODULE).
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
-        if plain and name in self.entries:
+        if plain and name in self.commands:
             typed = self.server.config.renamed.get(name, name)
             spellings = dict.fromkeys((typed.encode("latin-1"), typed.upper().encode("latin-1")), entry)
             if entry.runs_script:
@@ -142,10 +159,10 @@ class Dispatcher:
 
     def _find_own(self, name: str, argv: list[bytes]) -> CommandEntry:
         if len(argv) > 1:
-            entry = self.entries.get(f"{name}|{argv[1].lower().decode('latin-1')}")
+            entry = self.entry(f"{name}|{argv[1].lower().decode('latin-1')}")
             if entry is not None:
                 return entry
-        entry = self.entries.get(name)
+        entry = self.entry(name)
         if entry is not None and (len(argv) == 1 or name not in self.containers):
             return entry
         if len(argv) == 1:
@@ -162,7 +179,7 @@ class Dispatcher:
             name = argv[0].lower().decode("latin-1")
             if name in self.server.config.renamed and name in self.commands:
                 return self._served(self._find_own(name, argv))
-            entry = None if "|" in name else self.all.get(name)
+            entry = None if "|" in name else self._entry_among(self._registry, name)
             if entry is None:
                 raise
             return self._served(entry)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...storage.aof.loader import AofLoader
 
 _NEWEST: Final = compat_with(NEWEST)
+_BRACKETS: Final = frozenset(("multi", "exec"))
 
 
 class LoaderClient(Client):
@@ -47,7 +48,6 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
     dispatcher = server.dispatcher
     # Files may have commands newer than compat-version: HPEXPIREAT, say, if a file or an earlier version brought field expiries.
     table, find = dispatcher.table, dispatcher.find_of_any_version
-    begin, end, claim = dispatcher.all["multi"], dispatcher.all["exec"], dispatcher.all["xclaim"]
     claims = SettledClaims(client, batch, partial(_replay, server, loader, client))
     at = 0
     while at < len(batch):
@@ -57,7 +57,7 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
             entry = table.get(argv[0]) or find(argv)
         except ReplyError as error:
             raise loader.unknown_command(argv[0]) from error
-        if entry is begin or entry is end:
+        if entry.name in _BRACKETS:
             continue
         if len(argv) < entry.minimum:
             raise loader.wrong_arity(entry.name)
@@ -66,12 +66,13 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
             if answers is not None:
                 at += len(answers) - 1
                 continue
-        settled = claims.settle(at - 1) if entry is claim else 0
+        is_claim = entry.name == "xclaim"
+        settled = claims.settle(at - 1) if is_claim else 0
         if settled:
             at += settled - 1
             continue
         # Check the next record first: in a file of workers that read one entry at a time, no record joins the next.
-        if entry is claim and at < len(batch) and batch[at][:3] == argv[:3]:
+        if is_claim and at < len(batch) and batch[at][:3] == argv[:3]:
             joined = join_claims(batch, at - 1)
             if joined is not None:
                 words, number = joined

@@ -86,7 +86,7 @@ class Alone:
         clock.freeze(NOW)
         self.server = server = Server(Config(), clock=clock, quiet=True)
         server.config.set([(b"slowlog-log-slower-than", b"-1")])
-        for name in server.dispatcher.entries:
+        for name in [name for name, command in server.dispatcher.commands.items() if command.is_served]:
             server.dispatcher.find(name.encode().split(b"|"))  # the first of each takes the general way
         server.loop = self.turns = Turns()  # type: ignore[assignment]
         self.propagated: list[bytes] = []
@@ -148,7 +148,7 @@ class Alone:
             "commands": server.stats.commands_processed,
             "calls": {
                 name: (entry.calls, entry.failed, entry.rejected, sum(entry.histogram))
-                for name, entry in server.dispatcher.entries.items()
+                for name, entry in server.dispatcher.used()
                 if entry.calls or entry.failed or entry.rejected
             },
             "clients": [

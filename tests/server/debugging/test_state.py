@@ -70,7 +70,7 @@ KEPT = {
     "fixed when the server is made": """
         ChunkCache: limit round worth_while
         Database: index
-        Dispatcher: _in_sentinel _owners _registry all listed
+        Dispatcher: _in_sentinel _owners _registry listed
         Disk: _real
         CommandEntry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
         Keyspace: databases
@@ -81,7 +81,7 @@ KEPT = {
         Turns: slice
     """,
     "follows from compat-version, which is restored": """
-        Dispatcher: _scripts commands containers entries table
+        Dispatcher: _scripts commands containers table
         Blocking: _counts_late
         Propagation: selects_first
     """,
