@@ -68,7 +68,7 @@ class Writer:
 
     def stop(self) -> None:
         self._going = False
-        self._thread.join(30)
+        self._thread.join(240)
         assert not self._thread.is_alive()
 
 
@@ -110,7 +110,7 @@ class NodeWriter:
         return True
 
     def stop(self) -> None:
-        out, problems = self._process.communicate(timeout=30)
+        out, problems = self._process.communicate(timeout=240)
         *lines, end = out.splitlines() or [""]
         assert (end, problems) == (END, ""), (out[-500:], problems)
         self.acknowledged = [tuple(line.split()) for line in lines]

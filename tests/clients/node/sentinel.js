@@ -39,7 +39,7 @@ async function open() {
 
 let stopped = false;
 process.stdin.on("data", () => { stopped = true; });
-const limit = setTimeout(() => process.exit(2), 90000);
+const limit = setTimeout(() => process.exit(2), 240_000);
 
 (async () => {
   const client = await open();
