@@ -323,7 +323,7 @@ def test_a_target_that_stops_before_it_stored_the_keys_does_not_take_the_slots()
         source, target, _ = (shard.master for shard in cluster.shards)
         source.call(b"SET", KEY.encode(), b"1")
         may_go_on = threading.Event()
-        target._server.loop.call_soon_threadsafe(may_go_on.wait, 30)
+        target._server.loop.call_soon_threadsafe(may_go_on.wait, 60)
         task = cluster.topology.move([SLOT], target.node, 0)
         source.run_inside(lambda: None)  # the keys are on their way
         stopping = aside(target.stop)

@@ -201,7 +201,7 @@ async def test_wait_until_idle_lets_the_loop_run():
         await client.xgroup_create("jobs", "w", "0", mkstream=True)
         entry = await client.xadd("jobs", {"n": 1})
         await client.xreadgroup("w", "a", {"jobs": ">"})
-        waits = asyncio.create_task(server.wait_until_idle("jobs", "w", timeout=30))
+        waits = asyncio.create_task(server.wait_until_idle("jobs", "w", timeout=60))
         await asyncio.sleep(0.05)
         assert not waits.done()
         await client.xack("jobs", "w", entry)

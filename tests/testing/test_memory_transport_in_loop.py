@@ -15,7 +15,7 @@ from rillet.testing import LoopServer
 from rillet.testing.clients import close
 from rillet.testing.memory_transport_in_loop import End, connect
 
-WAIT = 30  # seconds; for what comes at once
+WAIT = 60  # seconds; for what comes at once
 
 
 @asynccontextmanager

@@ -80,7 +80,7 @@ def test_a_server_ends_although_a_child_of_its_parent_lives_on():
 
 def test_a_server_in_a_script_without_end_ends_with_its_parent():
     parent, port, pid, _ = start_parent()
-    with parent, Wire(port, timeout=30) as wire, Wire(port, timeout=30) as other:
+    with parent, Wire(port, timeout=60) as wire, Wire(port, timeout=60) as other:
         wire.call("CONFIG", "SET", "busy-reply-threshold", "1")
         wire.send("EVAL", "redis.call('set', 'k', 'v') while true do end", "0")
         while not other.call("PING").value.startswith(b"BUSY"):

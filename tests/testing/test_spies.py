@@ -263,8 +263,8 @@ def test_waiting_until_a_group_is_idle(server, bob, alice):
     for _ in range(3):
         alice.xadd("orders", {"a": "b"})
     working = aside(work)
-    server.wait_until_idle("orders", "billing", timeout=30)
-    working.result(30)
+    server.wait_until_idle("orders", "billing", timeout=60)
+    working.result(60)
     server.assert_acked("orders", "billing")
 
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -319,10 +320,10 @@ def test_parsers_in_python_read_from_memory_as_well(server, options):
 def test_a_parser_in_python_hears_messages_from_memory(server):
     with server.client(**python_parsers()[0]) as client, client.pubsub() as pubsub:
         pubsub.subscribe("c")
-        assert pubsub.get_message(timeout=30)["type"] == "subscribe"
+        assert pubsub.get_message(timeout=60)["type"] == "subscribe"
         assert pubsub.get_message(timeout=0) is None
         client.publish("c", "m")
-        assert pubsub.get_message(timeout=30)["data"] == b"m"
+        assert pubsub.get_message(timeout=60)["data"] == b"m"
 
 
 def test_another_process_gets_a_socket(server):
@@ -513,11 +514,16 @@ def test_what_clients_have_closed_gets_nothing_from_later_commands(server, clien
 
 
 def test_a_timeout_comes_while_the_server_is_busy(server):
+    goes_on = threading.Event()
     with server.client(socket_timeout=0.05) as hasty:
         with pytest.raises(redis.TimeoutError):
             hasty.execute_command("DEBUG", "SLEEP", "4")
-        with pytest.raises(redis.TimeoutError):  # another client, whose command is short
-            hasty.get("k")
+        server._server.loop.call_soon_threadsafe(goes_on.wait, 60)
+        try:
+            with pytest.raises(redis.TimeoutError):  # another client, whose command is short
+                hasty.get("k")
+        finally:
+            goes_on.set()
 
 
 def test_a_client_that_does_not_read_runs_no_more_commands(server, client):
