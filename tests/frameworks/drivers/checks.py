@@ -14,7 +14,7 @@ from typing import Any
 
 PORT = int(os.environ["RILLET_FRAMEWORKS_PORT"])
 URL = f"redis://127.0.0.1:{PORT}/0"
-DEADLINE = 40.0
+DEADLINE = 60.0
 END = "all as expected"
 
 

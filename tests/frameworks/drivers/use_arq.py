@@ -64,16 +64,16 @@ async def main() -> None:
     assert await deferred.status() == JobStatus.deferred
     assert len(await pool.queued_jobs()) == 14
     with worker(*CLI):
-        assert [await job.result(timeout=20) for job in doubled] == list(range(0, 20, 2))
-        assert await retried.result(timeout=20) == 3
-        outcome = (await asyncio.gather(failed.result(timeout=20), return_exceptions=True))[0]
+        assert [await job.result(timeout=60) for job in doubled] == list(range(0, 20, 2))
+        assert await retried.result(timeout=60) == 3
+        outcome = (await asyncio.gather(failed.result(timeout=60), return_exceptions=True))[0]
         assert repr(outcome) == "ValueError('as asked')"
-        assert await deferred.result(timeout=20) == 42
-        assert await Job("once", pool).result(timeout=20) == 2
+        assert await deferred.result(timeout=60) == 42
+        assert await Job("once", pool).result(timeout=60) == 2
         await eventually_async(lambda: pool.get("ticks"))
         aborted = await pool.enqueue_job("sleep")
         await eventually_async(lambda: pool.get("sleeping"))
-        assert await aborted.abort(timeout=20)
+        assert await aborted.abort(timeout=60)
     assert len(await pool.all_job_results()) >= 14
 
     hanging = await pool.enqueue_job("sleep_once")
@@ -92,5 +92,5 @@ async def main() -> None:
     await pool.pexpire(f"arq:in-progress:{hanging.job_id}", 50)  # instead of waiting for eleven seconds
     await taken_up.async_run()
     await taken_up.close()
-    assert await hanging.result(timeout=20) == "at last"
+    assert await hanging.result(timeout=60) == "at last"
     await pool.aclose()

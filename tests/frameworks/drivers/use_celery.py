@@ -65,19 +65,19 @@ CLI = ("-m", "celery", "-A", "use_celery", "worker", "--pool", "solo", "--loglev
 def main() -> None:
     with TemporaryDirectory() as folder, worker(*CLI, "--beat", "--schedule", f"{folder}/beat"):
         eventually(lambda: app.control.ping(timeout=1))
-        assert [add.delay(number, 1).get(timeout=30) for number in range(5)] == [1, 2, 3, 4, 5]
-        assert chain(add.s(1, 2), add.s(10), add.s(100))().get(timeout=30) == 113
-        assert group(add.s(number, number) for number in range(5))().get(timeout=30) == [0, 2, 4, 6, 8]
-        assert chord((add.s(number, number) for number in range(5)), add_up.s())().get(timeout=30) == 20
-        assert fail_twice.delay().get(timeout=30) == "third time"
+        assert [add.delay(number, 1).get(timeout=60) for number in range(5)] == [1, 2, 3, 4, 5]
+        assert chain(add.s(1, 2), add.s(10), add.s(100))().get(timeout=60) == 113
+        assert group(add.s(number, number) for number in range(5))().get(timeout=60) == [0, 2, 4, 6, 8]
+        assert chord((add.s(number, number) for number in range(5)), add_up.s())().get(timeout=60) == 20
+        assert fail_twice.delay().get(timeout=60) == "third time"
         failed = fail.delay()
         assert str(failed.get(timeout=30, propagate=False)) == "as asked"
         assert failed.state == "FAILURE"
-        assert add.apply_async((20, 1), countdown=1).get(timeout=30) == 21
+        assert add.apply_async((20, 1), countdown=1).get(timeout=60) == 21
         revoked = add.apply_async((1, 1), countdown=2)
         revoked.revoke()
         try:
-            revoked.get(timeout=30)
+            revoked.get(timeout=60)
         except TaskRevokedError:
             pass
         else:
@@ -87,5 +87,5 @@ def main() -> None:
         eventually(lambda: redis.get("hanging"))
     assert redis.hlen("unacked") >= 1
     with worker(*CLI):  # takes it up when the visibility timeout has passed
-        assert hanging.get(timeout=30) == "at last"
+        assert hanging.get(timeout=60) == "at last"
         eventually(lambda: redis.hlen("unacked") == 0)

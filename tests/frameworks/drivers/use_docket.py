@@ -87,10 +87,10 @@ async def tasks() -> None:
         assert (len(snapshot.future), len(snapshot.running)) == (17, 0)
         async with worker(made) as running:
             await running.run_until_finished()
-        assert [await each.get_result(timeout=timedelta(seconds=20)) for each in doubled] == list(
+        assert [await each.get_result(timeout=timedelta(seconds=60)) for each in doubled] == list(
             range(0, 20, 2)
         )
-        assert await retried.get_result(timeout=timedelta(seconds=20)) == "third time"
+        assert await retried.get_result(timeout=timedelta(seconds=60)) == "third time"
         assert sorted(await redis.lrange("noted", 0, -1)) == [b"later", b"now"]
         assert await redis.get("ticks") == b"3"
         assert await redis.get("served") == b"3"

@@ -69,18 +69,18 @@ def main() -> None:
     together.add_completion_callback(finished.message())
     together.run()
     with worker(*CLI) as first:
-        assert [message.get_result(block=True, timeout=30_000) for message in sent] == list(range(0, 40, 2))
-        assert retried.get_result(block=True, timeout=30_000) == "third time"
-        assert later.get_result(block=True, timeout=30_000) == 42
-        assert piped.get_result(block=True, timeout=30_000) == 8
-        assert list(together.get_results(block=True, timeout=30_000)) == [0, 2, 4, 6, 8]
+        assert [message.get_result(block=True, timeout=60_000) for message in sent] == list(range(0, 40, 2))
+        assert retried.get_result(block=True, timeout=60_000) == "third time"
+        assert later.get_result(block=True, timeout=60_000) == 42
+        assert piped.get_result(block=True, timeout=60_000) == 8
+        assert list(together.get_results(block=True, timeout=60_000)) == [0, 2, 4, 6, 8]
         eventually(lambda: redis.get("finished"))
         eventually(lambda: redis.zcard("dramatiq:default.XQ") == 1)
         hanging = hang_once.send()
         eventually(lambda: redis.get("hanging"))
         first.kill()
     with worker(*CLI):
-        assert hanging.get_result(block=True, timeout=30_000) == "at last"
+        assert hanging.get_result(block=True, timeout=60_000) == "at last"
 
     limiter = ConcurrentRateLimiter(limits, "a mutex", limit=1, ttl=60_000)
     with limiter.acquire(), limiter.acquire(raise_on_failure=False) as second:

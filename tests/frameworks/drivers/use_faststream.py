@@ -41,7 +41,7 @@ async def every_way_of_publishing() -> None:
             await broker.publish(f"job {number}", list="jobs")
         await broker.publish_batch("job 10", "job 11", list="jobs")
         await broker.publish("rain", channel="news.weather")
-        reply = await broker.request(41, list="questions", timeout=20)
+        reply = await broker.request(41, list="questions", timeout=60)
         assert await reply.decode() == 42
         await eventually_async(
             lambda: len(seen["invoices"]) == 10 and len(seen["jobs"]) == 12 and seen["news"]

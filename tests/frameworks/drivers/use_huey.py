@@ -66,17 +66,17 @@ def main() -> None:
     got_lock = locked()
     assert plain.pending_count() == 6
     with worker(*CONSUMER, "use_huey.plain") as consumer:
-        assert sum_of_two.get(blocking=True, timeout=20) == 3
-        assert pipeline.get(blocking=True, timeout=20) == [3, 13, 113]
+        assert sum_of_two.get(blocking=True, timeout=60) == 3
+        assert pipeline.get(blocking=True, timeout=60) == [3, 13, 113]
         assert eventually(lambda: settled(retried)) == "third time"
-        assert later.get(blocking=True, timeout=20) == 21
-        assert got_lock.get(blocking=True, timeout=20) == "got it"
+        assert later.get(blocking=True, timeout=60) == 21
+        assert got_lock.get(blocking=True, timeout=60) == "got it"
         hang()
         eventually(lambda: redis.get("hanging"))
         consumer.kill()
     after = add(3, 4)
     with worker(*CONSUMER, "use_huey.plain"):
-        assert after.get(blocking=True, timeout=20) == 7
+        assert after.get(blocking=True, timeout=60) == 7
     assert cancelled.get() is None
     assert plain.scheduled_count() == 0
 
@@ -88,6 +88,6 @@ def main() -> None:
 
     doubled = double(4)
     with worker(*CONSUMER, "use_huey.fading"):
-        assert doubled.get(blocking=True, timeout=20) == 8
+        assert doubled.get(blocking=True, timeout=60) == 8
     assert 0 < redis.ttl(fading.storage.result_key(doubled.id)) <= 600
     assert fading.storage.result_store_size() == 1

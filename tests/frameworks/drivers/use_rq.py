@@ -1,5 +1,7 @@
 """rq: jobs and results, retries, dependencies, groups of queues, the scheduler, and a worker that was killed."""
 
+import os
+import signal
 import time
 from datetime import timedelta
 
@@ -27,7 +29,7 @@ def note_success(job: Job, connection: Redis, result: object) -> None:
 
 
 def hang() -> None:
-    redis.set("hanging", 1)
+    redis.set("hanging", os.getpid())
     time.sleep(3600)
 
 
@@ -65,11 +67,12 @@ def scheduler() -> None:
 
 def crash() -> None:
     queue = Queue("dangerous", connection=redis)
-    job = queue.enqueue(hang, job_timeout=1)
+    job = queue.enqueue(hang, job_timeout=3600)
     with worker("-m", "rq.cli", "worker", "--url", URL, "dangerous") as killed:
         eventually(lambda: redis.get("hanging"))
         assert Worker.count(queue=queue) == 1
         killed.kill()
+        os.kill(int(redis.get("hanging")), signal.SIGKILL)  # a process of a session of its own
     started = StartedJobRegistry(queue=queue)
     assert [each.partition(":")[0] for each in started.get_job_ids(cleanup=False)] == [job.id]
     # As if the minute after which the job counts as abandoned had passed.

@@ -62,9 +62,9 @@ async def task_and_result() -> None:
     await streams.startup()
     with worker(*CLI, "use_taskiq:streams") as first:
         sent = [await double.kiq(number) for number in range(20)]
-        got = [(await task.wait_result(timeout=30)).return_value for task in sent]
+        got = [(await task.wait_result(timeout=60)).return_value for task in sent]
         assert got == [2 * number for number in range(20)]
-        failed = await (await fail.kiq()).wait_result(timeout=30)
+        failed = await (await fail.kiq()).wait_result(timeout=60)
         assert failed.is_err
         assert str(failed.error) == "as asked"
 
@@ -96,7 +96,7 @@ async def other_brokers() -> None:
             await eventually_async(subscribed)
             for task, factor in ((triple, 3), (quadruple, 4)):
                 sent = [await task.kiq(number) for number in range(5)]
-                got = [(await each.wait_result(timeout=30)).return_value for each in sent]
+                got = [(await each.wait_result(timeout=60)).return_value for each in sent]
                 assert got == [factor * number for number in range(5)]
     await lists.shutdown()
     await channels.shutdown()

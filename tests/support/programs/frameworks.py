@@ -26,7 +26,7 @@ ENVIRONMENTS = Path(__file__).parents[3] / ".frameworks"
 SERVERS = ("redis7", "rillet")
 END = "all as expected\n"
 SECONDS_TO_INSTALL = 300
-SECONDS_TO_RUN = 150
+SECONDS_TO_RUN = 300
 
 
 def use(driver: str, environment: str, kind: str, *, behind_proxy: bool = False) -> None:
@@ -88,7 +88,7 @@ def _run(command: list[str], variables: dict[str, str]) -> tuple[int | str, str,
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)  # it ends the workers that it started
         try:
-            out, log = process.communicate(timeout=10)
+            out, log = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             out, log = process.communicate()
