@@ -57,4 +57,4 @@ def node_modules() -> Path:
 def run_node(name: str, *words: str | int):
     """Run a script of `tests/clients/node/` to its end."""
     modules = {"NODE_PATH": str(node_modules()), "RILLET_CHECK": str(NODE_FOLDER / "check.js")}
-    return run_program("node", NODE_FOLDER / name, *words, seconds=60, env=os.environ | modules)
+    return run_program("node", NODE_FOLDER / name, *words, seconds=300, env=os.environ | modules)
