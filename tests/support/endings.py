@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from support.wire import ConnectionClosedError, Wire
 
 KEYS = 20
 SLOW, QUICK = ("CONFIG", "SET", "rdb-key-save-delay", "150000"), ("CONFIG", "SET", "rdb-key-save-delay", "0")
+LEAST = KEYS * 0.15  # seconds for which a slow child writes
+TRIES = 3
 # What the log of either server says of an end.
 LINES = (
     "Writing initial AOF, can't exit", "Writing initial AOF. Exit anyway", "There is a child saving an .rdb",
@@ -50,91 +53,103 @@ def info(wire: Wire, name: str) -> str:
     return found[1] if found else ""
 
 
-def _begin(wire: Wire, field: str, *words: str) -> None:
+def _begin(wire: Wire, field: str, *words: str) -> float:
     wire.call(*SLOW)
+    begun = time.monotonic()
     wire.call(*words)
-    until(lambda: info(wire, field) == "1")
+    until(lambda: info(wire, field) == "1" or not is_under_way(begun))
     wire.call(*QUICK)
+    return begun
 
 
-# What is under way, once some keys are there
+def is_under_way(begun: float | None) -> bool:
+    """Whether a child that began at that time, or later, is writing for certain, however long the machine paused."""
+    return begun is None or time.monotonic() - begun < LEAST
 
 
-def nothing(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    yield
+# What is under way, once some keys are there; each yields when its child began
 
 
-def first_file(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    _begin(wire, "aof_rewrite_in_progress", "CONFIG", "SET", "appendonly", "yes")
+def nothing(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
+    yield None
+
+
+def first_file(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
+    begun = _begin(wire, "aof_rewrite_in_progress", "CONFIG", "SET", "appendonly", "yes")
     wire.call("SET", "behind", "v")
-    yield
+    yield begun
 
 
-def first_file_behind_a_save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
+def first_file_behind_a_save(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
+    begun = _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
     wire.call("CONFIG", "SET", "appendonly", "yes")
-    until(lambda: info(wire, "aof_rewrite_scheduled") == "1")
-    yield
+    until(lambda: info(wire, "aof_rewrite_scheduled") == "1" or not is_under_way(begun))
+    yield begun
 
 
-def rewrite(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    _begin(wire, "aof_rewrite_in_progress", "BGREWRITEAOF")
+def rewrite(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
+    begun = _begin(wire, "aof_rewrite_in_progress", "BGREWRITEAOF")
     wire.call("SET", "behind", "v")
-    yield
+    yield begun
 
 
-def save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
-    _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
+def save(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
+    begun = _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
     wire.call("SET", "behind", "v")
-    yield
+    yield begun
 
 
-def failed_save(server: ServerProcess, wire: Wire) -> Iterator[None]:
+def failed_save(server: ServerProcess, wire: Wire) -> Iterator[float | None]:
     """No file can take the place of a folder."""
     (server.dir / "dump.rdb").mkdir()
     (server.dir / "dump.rdb" / "x").touch()
     wire.call("BGSAVE")
     until(lambda: info(wire, "rdb_last_bgsave_status") == "err")
-    yield
+    yield None
     (server.dir / "dump.rdb" / "x").unlink()
     (server.dir / "dump.rdb").rmdir()
 
 
-def full_sync(server: ServerProcess, wire: Wire) -> Iterator[None]:
+def full_sync(server: ServerProcess, wire: Wire) -> Iterator[float | None]:
     wire.call(*SLOW)
     with FakeReplica(server, "psync2", "eof") as replica:
+        begun = time.monotonic()
         replica.send("PSYNC", "?", "-1")
         until(
-            lambda: "state=send_bulk" in info(wire, "slave0") or info(wire, "rdb_bgsave_in_progress") == "1"
+            lambda: (
+                "state=send_bulk" in info(wire, "slave0")
+                or info(wire, "rdb_bgsave_in_progress") == "1"
+                or not is_under_way(begun)
+            )
         )
         wire.call(*QUICK)
-        yield
+        yield begun
 
 
-def lagging_replica(server: ServerProcess, wire: Wire) -> Iterator[None]:
+def lagging_replica(server: ServerProcess, wire: Wire) -> Iterator[float | None]:
     """It has all, and has acknowledged nothing."""
     with FakeReplica(server, "psync2", "eof") as replica:
         replica.full_sync()
         replica.send("REPLCONF", "ACK", "0")
         until(lambda: "state=online" in info(wire, "slave0"))
         fill(wire)
-        yield
+        yield None
 
 
-def mute_master(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+def mute_master(_server: ServerProcess, wire: Wire) -> Iterator[float | None]:
     """REPLICAOF of a port that accepts and says nothing: the data is still that of before."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         wire.call("REPLICAOF", "127.0.0.1", str(mute.getsockname()[1]))
-        yield
+        yield None
 
 
 AOF, POINTS = ("--appendonly", "yes"), ("--save", "3600 1000000")
-Begin = Callable[[ServerProcess, Wire], Iterator[None]]
+Begin = Callable[[ServerProcess, Wire], Iterator[float | None]]
 
 
-def _filled(begin: Begin) -> Callable[[ServerProcess, Wire], AbstractContextManager[None]]:
+def _filled(begin: Begin) -> Callable[[ServerProcess, Wire], AbstractContextManager[float | None]]:
     @contextlib.contextmanager
-    def filled(server: ServerProcess, wire: Wire) -> Iterator[None]:
+    def filled(server: ServerProcess, wire: Wire) -> Iterator[float | None]:
         fill(wire)
         yield from begin(server, wire)
 
@@ -183,13 +198,21 @@ ENDS = (
 
 
 def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
-    """End one server, and start it again."""
+    """End one server while that is under way, and start it again."""
+    for _ in range(TRIES):
+        ending, was_under_way = _end_once(kind, way, end, policy)
+        if was_under_way:
+            break
+    return ending
+
+
+def _end_once(kind: str, way: str, end: str, policy: str) -> tuple[Ending, bool]:
     begin, flags = UNDER_WAY[way]
     flags = (*flags, "--appendfsync", policy, "--shutdown-timeout", "1")
     with start_server(kind, *flags) as server, server.wire() as wire, server.wire() as other:
-        with begin(server, wire):
+        with begin(server, wire) as begun:
             on = info(wire, "aof_enabled") == "1"
-            reply, status, said = _end(server, wire, other, end)
+            reply, status, said, was_under_way = _end(server, wire, other, end, begun)
         if status is None:
             settle(wire)
             server._process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
@@ -197,7 +220,7 @@ def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
         server.flags = (*flags, "--appendonly", "yes" if on else "no")
         server.start()
         with server.wire() as after:
-            return Ending(reply, status, said, int(str(after.call("DBSIZE").plain())))
+            return Ending(reply, status, said, int(str(after.call("DBSIZE").plain()))), was_under_way
 
 
 def settle(wire: Wire) -> None:
@@ -208,7 +231,10 @@ def settle(wire: Wire) -> None:
     until(lambda: not busy.search(wire.call("INFO", "persistence").value.decode()))
 
 
-def _end(server: ServerProcess, wire: Wire, other: Wire, end: str) -> tuple[str, int | None, tuple[str, ...]]:
+def _end(
+    server: ServerProcess, wire: Wire, other: Wire, end: str, begun: float | None
+) -> tuple[str, int | None, tuple[str, ...], bool]:
+    """Ask a server to end: its reply, its status, lines of its log, and whether that was decided in the middle for certain."""
     name, _, words = end.partition(" ")
     before = len(server.log)
     process = server._process
@@ -227,9 +253,10 @@ def _end(server: ServerProcess, wire: Wire, other: Wire, end: str) -> tuple[str,
                 reply = str(wire.call("EXEC"))
             else:
                 reply = str(wire.call(*end.split()))
+    was_under_way = is_under_way(begun)
     if not reply:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(20 if name not in {"TERM", "INT"} else 0.3)
     log = server.log[before:]
     places = sorted((log.index(line), line) for line in LINES if line in log)
-    return reply, process.poll(), tuple(line for _, line in places)
+    return reply, process.poll(), tuple(line for _, line in places), was_under_way

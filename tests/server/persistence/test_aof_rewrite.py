@@ -261,7 +261,9 @@ def test_appendonly_no_gives_a_rewrite_up(server, wire):
     hold = Hold(server)
     wire.call("BGREWRITEAOF")
     eventually(hold.reached.is_set)
-    threading.Timer(0.05, hold.go.set).start()
+    writer = server.inside.persistence.rewrite.writer
+    end = writer._end
+    writer._end = lambda: (hold.go.set(), end())  # it has been told to stop, and is waited for
     assert wire.call("CONFIG", "SET", "appendonly", "no").value == b"OK"
     assert info(wire)["aof_rewrite_in_progress"] == "0"
     assert not [name for name in names(server.folder) if name.startswith("temp")]

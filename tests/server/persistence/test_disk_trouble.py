@@ -24,14 +24,13 @@ def number(request) -> int:
 @pytest.mark.parametrize("operation", ["write", "fdatasync"])
 def test_writes_are_refused_in_redis_words_until_the_disk_works_again(number, operation):
     with LiveServer(appendonly=True) as server, server.wire() as wire:
-        wire.call("XADD", "s", "1-1", "a", "b")
         mend = server.break_disk(operation, number)
         # The command that met the trouble was answered: it is in memory, and will be written.
-        assert wire.call("XADD", "s", "2-1", "a", "b").value == b"2-1"
+        assert wire.call("XADD", "s", "1-1", "a", "b").value == b"1-1"
         refusal = MISCONF.format(os.strerror(number)).encode()
-        eventually(lambda: wire.call("XADD", "s", "3-1", "a", "b").value == refusal)
+        eventually(lambda: wire.call("XADD", "s", "2-1", "a", "b").value == refusal)
         assert wire.call("PING").value == refusal
-        assert wire.call("XLEN", "s").plain() in {2, 3}
+        assert wire.call("XLEN", "s").plain() in {1, 2}
         assert wire.call("XRANGE", "s", "1", "1").plain() == [[b"1-1", [b"a", b"b"]]]
         assert server.info("aof_last_write_status") == "err"
         mend()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -158,6 +157,12 @@ def test_the_dump_file_is_not_looked_at_with_an_aof(tmp_path):
 # One at a time
 
 
+def open_at_the_end(gate, writer):
+    """Let a gate be opened when its writer has been told to stop and is waited for, not before."""
+    end = writer._end
+    writer._end = lambda: (gate.open.set(), end())
+
+
 def test_a_second_one_is_refused_while_the_first_is_written(server, wire):
     gate = Gate(server, "fsync")
     assert wire.call("BGSAVE").value == b"Background saving started"
@@ -235,7 +240,7 @@ def test_flushall_stops_a_save_of_what_it_deletes(server, wire):
     gate = Gate(server, "fsync")
     wire.call("BGSAVE")
     eventually(lambda: gate.calls)
-    threading.Timer(0.05, gate.open.set).start()
+    open_at_the_end(gate, server.inside.snapshots._writer)
     wire.call("FLUSHALL")
     assert server.info("rdb_bgsave_in_progress") == "0"
     assert files_of(server) == []
@@ -337,7 +342,7 @@ def test_an_end_stops_the_save_under_way(server, wire):
     gate = Gate(server, "fsync")
     wire.call("BGSAVE")
     eventually(lambda: gate.calls)
-    threading.Timer(0.05, gate.open.set).start()
+    open_at_the_end(gate, server.inside.snapshots._writer)
     folder = Path(server.folder)
     server.restart()
     assert list(folder.glob("*.rdb")) == []
