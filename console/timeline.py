@@ -217,7 +217,7 @@ class _WrittenLife:
         if self._is_deleted:  # XAUTOCLAIM found it without its entry
             self._drop(group, "it is no longer in the stream")
             return
-        stamp, count = _number_behind(words, "TIME", 6), _number_behind(words, "RETRYCOUNT", 6) or 0
+        stamp, count = _number_after(words, "TIME"), _number_after(words, "RETRYCOUNT") or 0
         if stamp is not None:
             self._at(stamp)
         what = "delivered" if holder is None and count <= 1 else "claimed"
@@ -255,9 +255,9 @@ class _WrittenLife:
             self._note("removed with its stream", certain=name != "SWAPDB", note=name)
 
 
-def _number_behind(words: Sequence[str], option: str, start: int) -> int | None:
-    """Return the number after an option of a command; its options begin at ``start``."""
-    found = [after for word, after in pairwise(words[start:]) if word.upper() == option and after.isdigit()]
+def _number_after(words: Sequence[str], option: str) -> int | None:
+    """Return the number after an option of an XCLAIM that a server has propagated."""
+    found = [after for word, after in pairwise(words[6:]) if word.upper() == option and after.isdigit()]
     return int(found[0]) if found else None
 
 

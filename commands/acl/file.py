@@ -58,7 +58,7 @@ def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User
             errors.extend(_apply(user, words[2:], place, all_channels))
     if errors:
         raise AclFileError(b"".join(errors) + _UNCHANGED)
-    found.setdefault(b"default", User.superuser(b"default"))
+    found.setdefault(b"default", User.superuser())
     return found
 
 
@@ -106,7 +106,7 @@ def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) 
 
 def declaration(users: Users, requirepass: bytes) -> list[bytes]:
     """Return the ``user`` lines for CONFIG REWRITE; none if there is only ``default`` and requirepass describes it."""
-    plain = User.superuser(b"default")
+    plain = User.superuser()
     if requirepass:
         plain.apply(b">" + requirepass)
     if len(users.by_name) == 1 and users.default.describe() == plain.describe():

@@ -101,11 +101,6 @@ def _touched(value: bytes, first: int, last: int, *, bits: bool) -> memoryview:
     return memoryview(value)[first >> 3 : (last >> 3) + 1] if bits else memoryview(value)[first : last + 1]
 
 
-def _count(data: memoryview) -> int:
-    """Count the bits that are set."""
-    return bitarray(buffer=data).count()
-
-
 def _next_other(data: memoryview, flip: int, start: int, size: int) -> int:
     """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none.
 
@@ -142,7 +137,7 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
     data = _touched(value, first, last, bits=bits)
     before, behind = _edges(first, last, bits=bits)
     outside = (data[0] & ~before).bit_count() + (data[-1] & ~behind).bit_count()
-    return replies.integer(_count(data) - outside)
+    return replies.integer(bitarray(buffer=data).count() - outside)
 
 
 @handles(specs.BITPOS)

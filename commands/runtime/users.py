@@ -346,9 +346,9 @@ class User:
         self.is_unlimited = False
 
     @classmethod
-    def superuser(cls, name: bytes) -> User:
+    def superuser(cls) -> User:
         """Return a user with all permissions and no password, as ``default`` is at first."""
-        user = cls(name)
+        user = cls(b"default")
         for rule in (b"+@all", b"~*", b"&*", b"on", b"nopass"):
             user.apply(rule)
         return user
@@ -528,7 +528,7 @@ class Users:
     """All users of a server by name; ``default`` is always among them."""
 
     def __init__(self) -> None:
-        self.default = User.superuser(b"default")
+        self.default = User.superuser()
         self.by_name: dict[bytes, User] = {b"default": self.default}
 
     def __iter__(self) -> Iterator[User]:

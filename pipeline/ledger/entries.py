@@ -168,7 +168,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
 
 
 def find_contents(
-    source: str, wanted: Collection[tuple[int, str, str]], *, history: bool = True
+    source: str, wanted: Collection[tuple[int, str, str]]
 ) -> dict[tuple[int, str, str], list[bytes]]:
     """Return the fields and values of some entries, in one walk over the files.
 
@@ -179,12 +179,11 @@ def find_contents(
     Args:
         source: the append-only folder.
         wanted: (database, stream, id) of each entry; names are in the ledger's spelling.
-        history: whether kept files of earlier rewrites are read, too.
     """
     streams = _Streams(frozenset((db, stream) for db, stream, _ in wanted))
     numbers = {ids.parse(entry_id) for _, _, entry_id in wanted}
     found: dict[tuple[int, int], tuple[int, list[bytes] | bytes]] = {}
-    for number, stream_id, fields in _additions(read_folder(source, history=history), streams):
+    for number, stream_id, fields in _additions(read_folder(source), streams):
         if stream_id in numbers:
             found[number, stream_id] = streams.at, fields
     limits = {place: _limits(streams, place) for place in streams.watched}

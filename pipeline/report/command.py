@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=argument(parse_time),
         metavar="TIME",
-        help="pending lists as of this moment: milliseconds or an ISO time",
+        help="the moment for the lists of pending entries: milliseconds or an ISO time",
     )
     parser.add_argument(
         "--poison-from",
         type=int,
         default=POISON_DELIVERIES,
         metavar="N",
-        help=f"poison is what was delivered N times (default {POISON_DELIVERIES})",
+        help=f"a message with N deliveries is poison (default {POISON_DELIVERIES})",
     )
     parser.add_argument(
         "--abandoned-after",
@@ -55,9 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="60s",
         metavar="TIME",
         help="a consumer silent for so long is gone (default 60s)",
-    )
-    parser.add_argument(
-        "--no-history", action="store_true", help="leave out files that rewrites have replaced"
     )
     parser.add_argument(
         "--no-contents", action="store_true", help="leave the fields of messages out of the page"
@@ -72,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings(
         at_ms=arguments.at, poison_from=arguments.poison_from, abandoned_ms=arguments.abandoned_after
     )
-    sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
+    sizes = [part.size() for part in read_folder(arguments.aof)]
     out = local_folder(arguments.out)
     from .gather import HERE, Gathering
 
@@ -80,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     with spark_session(arguments, progress, **_conf(sum(sizes))) as spark:
         report = Gathering(
             spark, arguments.aof, (out / "tables").resolve(), settings, progress,
-            history=not arguments.no_history, here=sum(sizes) <= HERE,
+            here=sum(sizes) <= HERE,
             contents=not arguments.no_contents and sum(sizes) <= _CONTENTS,
         ).run()  # fmt: skip
         page = draw(report, out, progress)

@@ -40,7 +40,6 @@ class Gathering:
     folder: Path  # where the tables are written
     settings: Settings  # the user's choices
     progress: Progress
-    history: bool = True
     here: bool = False  # whether this process replays the files; otherwise Spark does
     # Whether the page shows the fields of messages; this process then walks over the files once more.
     contents: bool = True
@@ -76,7 +75,7 @@ class Gathering:
         from ..ledger.entries import find_contents
 
         wanted = {message_of(row) for row in steps}
-        return find_contents(self.aof, wanted, history=self.history) if wanted else {}
+        return find_contents(self.aof, wanted) if wanted else {}
 
     # Events and spans
 
@@ -92,10 +91,10 @@ class Gathering:
         spark = self.spark
         with self.progress.step("reading the append-only files"):
             if self.here:
-                rows = read_ledger(self.aof, history=self.history)
+                rows = read_ledger(self.aof)
                 self._keep(pa.Table.from_batches(rows, schema.arrow()), "ledger")
             else:
-                reader = spark.read.format("redis-aof").option("history", str(self.history).lower())
+                reader = spark.read.format("redis-aof")
                 self._kept(reader.load(self.aof), "ledger", files=None)
             bounds = tables.define_events(spark, self.settings)
             self.progress.note(f"{bounds.events:,} events")

@@ -120,12 +120,12 @@ def _over_time(report: Report) -> list[Chart]:
         "added": "added", "delivered": "delivered", "acked": "acknowledged", "redelivered": "delivered again",
     }  # fmt: skip
     step = format_duration(traffic[1]["ms"] - traffic[0]["ms"]).replace(".0 ", " ")
-    charts = [_chart(f"Messages per {step}", "time", "ms", traffic, words)]
+    charts = [_chart(f"Messages per {step}", traffic, words)]
     for group in tables["groups"][:_GROUPS]:
         rows = [row for row in tables["lag"] if _key(row) == _key(group)]
         if len(rows) >= _FEWEST:
             words = {"waiting": "not yet delivered", "pending": "delivered, not acknowledged"}
-            charts.append(_chart(_named(group), "time", "ms", rows, words))
+            charts.append(_chart(_named(group), rows, words))
     return charts
 
 
@@ -154,9 +154,9 @@ def _repeats(report: Report) -> list[Row]:
     ]
 
 
-def _chart(title: str, kind: str, x: str, rows: list[Row], columns: dict[str, str]) -> Chart:
-    data = [[row[x] / 1000 for row in rows], *([row[field] or 0 for row in rows] for field in columns)]
-    return Chart(title, kind, json.dumps({"names": list(columns.values()), "rows": data}))
+def _chart(title: str, rows: list[Row], columns: dict[str, str]) -> Chart:
+    data = [[row["ms"] / 1000 for row in rows], *([row[field] or 0 for row in rows] for field in columns)]
+    return Chart(title, "time", json.dumps({"names": list(columns.values()), "rows": data}))
 
 
 def _key(row: Row) -> tuple[Any, ...]:

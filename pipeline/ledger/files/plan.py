@@ -41,10 +41,8 @@ def plan(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> li
         return follower.pieces(start, follower.ahead(start, 1 << 62))
 
 
-def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> Iterator[pa.RecordBatch]:
+def read_ledger(path: str, *, piece_size: int = PIECE_SIZE) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a ledger without Spark: the pieces in order, the rows of each piece in no particular order.
-
-    The arguments are those of ``plan``.
 
     Raises:
         SplitError: a file changed while it was read.
@@ -52,7 +50,7 @@ def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True
     """
     import pyarrow as pa
 
-    for piece in plan(path, piece_size=piece_size, history=history):
+    for piece in plan(path, piece_size=piece_size):
         batches = list(read_piece(piece))
         if batches:
             yield from pa.Table.from_batches(batches).sort_by("ordinal").to_batches()
