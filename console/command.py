@@ -105,5 +105,5 @@ def token_of(options: argparse.Namespace) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line and flush it, also into a pipe, so that it appears at once."""
+    """Print a line and flush it, even into a pipe, so that it appears at once."""
     print(line, flush=True)  # noqa: T201 - a command-line tool

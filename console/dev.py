@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
         return missing("rillet dev", error)
     if options.persist:
         Path(options.persist).mkdir(parents=True, exist_ok=True)
-    # A signal must not arrive between the start of the server and this assignment: the server would stay behind.
+    # A signal must not arrive between the start of the server and this assignment: the server would keep running.
     early: list[int] = []
     _handle(lambda number, _: early.append(number))
     with subprocess.Popen(  # noqa: S603 - our own interpreter

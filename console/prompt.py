@@ -514,7 +514,7 @@ def _why_exec(state: _State) -> str:
 def _without_values(
     reply: resp.Reply, words: Sequence[bytes], queued: Sequence[Sequence[bytes]], *, read_only: bool
 ) -> resp.Reply:
-    """Hide the possibly secret parts of a command's reply, also within EXEC.
+    """Hide the possibly secret parts of a command's reply, even within EXEC.
 
     Passwords in SLOWLOG are hidden, as on other pages. In a read-only console CONFIG GET shows only directives that
     are known to be harmless.
@@ -551,7 +551,7 @@ def _words_without_passwords(words: Sequence[resp.Reply]) -> tuple[resp.Reply, .
 
 
 def _without_secrets(reply: resp.Reply) -> resp.Reply:
-    """Hide passwords and their hashes in replies of CONFIG GET, ACL LIST and ACL GETUSER, also within EXEC.
+    """Hide passwords and their hashes in replies of CONFIG GET, ACL LIST and ACL GETUSER, even within EXEC.
 
     Names and values are a map or, before HELLO 3, alternate in an array.
     """

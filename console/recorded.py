@@ -13,7 +13,7 @@ class ScriptedCommand:
 
     position: int  # the index of the script's command in its transaction; 0 outside a transaction
     database: int  # the database that the script had selected
-    keys: tuple[str, ...]  # the words that are keys
+    keys: tuple[str, ...]  # the arguments that are keys
     words: tuple[str, ...]  # the command and its arguments; passwords are ``(redacted)``
     reply: Any  # the reply as Python values; None for an error
     error: str | None  # the text of an error reply, else None
@@ -119,7 +119,7 @@ def _shown(word: str) -> str:
 
 
 def parse_reply(data: bytes) -> Any:
-    """Decode a reply to Python values, with text as ``str``; errors become exceptions, also inside arrays.
+    """Decode a reply to Python values, with text as ``str``; errors become exceptions, even inside arrays.
 
     If there are several values, such as the confirmations of SUBSCRIBE to several channels, return a list of them.
     """

@@ -82,7 +82,7 @@ def pair(entry_id: str) -> tuple[int, int]:
 
 
 def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEntry]:
-    """Return the entries that match the whole filter, also in the ID."""
+    """Return the entries that match the whole filter, including the ID."""
     low = (0, 0) if chosen.start == "-" else pair(chosen.start)
     high = None if chosen.end == "+" else pair(chosen.end)
     if high is not None and "-" not in chosen.end:

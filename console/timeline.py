@@ -21,7 +21,7 @@ from .recorded import command_of, text
 LAST: Final = 10_000  # commands that the server keeps
 ROWS: Final = 1_000  # commands of the append-only file to keep of one message
 _MESSAGES: Final = 32  # of which they are kept
-_CLOCK_IDS: Final = 1_000_000_000_000  # IDs below are no times
+_CLOCK_IDS: Final = 1_000_000_000_000  # a smaller ID is not a time
 _READ_SECONDS: Final = 0.25  # reading the append-only file at a time
 BEGIN: Final = command("DEBUG", "RECORD", "START", "LAST", LAST)
 _KEPT: Final = frozenset(

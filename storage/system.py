@@ -26,7 +26,7 @@ class Posix:
     reuses_addresses = True
 
     def lock(self, fd: int) -> None:
-        """Lock an open file, also against other servers of this process. Raises BlockingIOError: it is locked."""
+        """Lock an open file, even against other servers of this process. Raises BlockingIOError: it is locked."""
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,11 +121,11 @@ class Windows(Posix):
     syncs_folders = False
     reuses_addresses = False
 
-    # No process can read a locked byte, so this one lies far behind the text.
+    # No process can read a locked byte, so this one lies far after the text.
     _FAR: Final = 1 << 30
 
     def lock(self, fd: int) -> None:
-        """Lock a byte behind the end of the file."""
+        """Lock a byte after the end of the file."""
         msvcrt: Any = import_module("msvcrt")  # type checkers know it only on Windows
         os.lseek(fd, self._FAR, os.SEEK_SET)
         try:
@@ -134,7 +134,7 @@ class Windows(Posix):
             raise BlockingIOError(*error.args) from None
 
     def unlock(self, fd: int) -> None:
-        """Unlock the byte behind the end of the file."""
+        """Unlock the byte after the end of the file."""
         msvcrt: Any = import_module("msvcrt")
         os.lseek(fd, self._FAR, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)

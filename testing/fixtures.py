@@ -177,7 +177,7 @@ def check_url(config: pytest.Config) -> None:
     if not empty:
         raise pytest.UsageError(
             f"--rillet-url {url}: it holds data, and all of it would be removed before each test. If this is "
-            "the right server, say --rillet-flush or empty it yourself; or name a database of its own: /5 behind the port."
+            "the right server, say --rillet-flush or empty it yourself; or name a database of its own: /5 after the port."
         )
 
 

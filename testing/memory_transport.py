@@ -390,7 +390,7 @@ class Channel(asyncio.Transport):
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Deliver the client's bytes, also those buffered meanwhile."""
+        """Deliver the client's bytes, including those buffered meanwhile."""
         self._is_reading = True
         self.loop.hand_over(self.deliver)
 

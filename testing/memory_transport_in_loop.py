@@ -231,7 +231,7 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio
     from redis.asyncio import Connection
 
     class InMemoryConnection(Connection):
-        """A connection to a server in the same event loop. It survives a reset, as ``kept.KeptConnection`` does."""
+        """A connection to a server in the same event loop. It survives a reset, as ``clients_across_resets.KeptConnection`` does."""
 
         greeting: list[bytes] | None = None  # the commands that it sent while it connected; None by TCP
         is_asleep = False  # the server was reset; it has kept the transport, but no session

@@ -498,7 +498,7 @@ class Server(HasSpies, HasFaults, InWith):
         except ControlError as error:
             if not isinstance(error.__cause__, ConnectionError):
                 raise
-            # A Sentinel that turns this server kills its clients, perhaps before DEBUG CONTROL exempts this one.
+            # A Sentinel that changes the role of this server kills its clients, perhaps before DEBUG CONTROL exempts this one.
             return self._control_of(hidden=hidden)
 
     def _control_of(self, *, hidden: bool) -> Control:

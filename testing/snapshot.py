@@ -19,7 +19,7 @@ class Snapshot:
     """An immutable copy of a server's data and functions at one moment.
 
     The server keeps it until this object is garbage; when the server stops cleanly, the copy is downloaded.
-    ``Server.restore`` accepts it any number of times, also on another server, which then receives it as an RDB file.
+    ``Server.restore`` accepts it any number of times, even on another server, which then receives it as an RDB file.
     """
 
     def __init__(self, store: SnapshotStore, name: bytes) -> None:

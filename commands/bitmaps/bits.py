@@ -29,7 +29,7 @@ _SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
 def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
     """Parse the position of a bit; ``#n`` is position ``n * width``, if a width is given.
 
-    Raises ReplyError: it is no number, negative, or beyond the longest string (proto-max-bulk-len).
+    Raises ReplyError: it is not a number, is negative, or is beyond the longest string (proto-max-bulk-len).
     """
     factor = 1
     if width is not None and word.startswith(b"#"):

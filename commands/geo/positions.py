@@ -31,7 +31,7 @@ def parse_unit(word: bytes) -> float:
 def parse_place(longitude: bytes, latitude: bytes, *, rounds: bool) -> Place:
     """Parse a longitude and a latitude in degrees; ``rounds`` as in ``parse_double``.
 
-    Raises ReplyError: a word is no number, or the position is outside the range of geohashes.
+    Raises ReplyError: a word is not a number, or the position is outside the range of geohashes.
     """
     place = parse_double(longitude, rounds=rounds), parse_double(latitude, rounds=rounds)
     for value, (low, high) in zip(place, (geohash.LONGITUDES, geohash.LATITUDES), strict=True):

@@ -29,7 +29,7 @@ _GONE: Final = replies.integer(2)
 def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
     """Return when a field expires, in Unix milliseconds.
 
-    Raises ReplyError: the amount is no number, negative or too large.
+    Raises ReplyError: the amount is not a number, is negative or too large.
 
     Args:
         word: the amount, not negative.

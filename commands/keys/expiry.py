@@ -43,7 +43,7 @@ def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> in
 def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
     """Parse the amount of an expiry for SET or GETEX; return the absolute expiry in Unix milliseconds.
 
-    Raises ReplyError: the amount is no number, not positive or too large.
+    Raises ReplyError: the amount is not a number, is not positive or too large.
 
     Args:
         word: the amount, which must be positive.

@@ -51,7 +51,7 @@ def after_removal(
 ) -> None:
     """After ``count`` elements were removed, send the event, delete the key of an empty list and count the changes.
 
-    Clients that track the key hear of the change behind the events, or before them.
+    Clients that track the key hear of the change after the events, or before them.
     """
     db = client.db
     if value:

@@ -59,7 +59,7 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
 def parse_timeout(client: Client, word: bytes) -> int:
     """Parse a timeout in milliseconds.
 
-    Raises ReplyError: it is no integer, or not within the limits of ``limited_timeout``.
+    Raises ReplyError: it is not an integer, or not within the limits of ``limited_timeout``.
     """
     return limited_timeout(client, parse_integer(word, _NOT_A_TIMEOUT))
 

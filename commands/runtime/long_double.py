@@ -33,7 +33,7 @@ def parse(text: bytes) -> Fraction:
 
     Raises:
         NotFiniteError: for the word "inf".
-        ValueError: the text is no number, is NaN, or is out of the range of the type.
+        ValueError: the text is not a number, is NaN, or is out of the range of the type.
     """
     if len(text) >= _MAX_TEXT:
         raise ValueError("too long")

@@ -19,7 +19,7 @@ _NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
 def parse_seconds(client: Client, word: bytes) -> int:
     """Parse a timeout in seconds, with a fraction; return milliseconds, rounded up, 0 for no limit.
 
-    Raises ReplyError: it is no number, negative or too large.
+    Raises ReplyError: it is not a number, is negative or too large.
     """
     if word == b"0":
         return 0

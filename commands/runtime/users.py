@@ -77,7 +77,7 @@ class Selector:
     # Rules
 
     def apply(self, rule: bytes) -> None:
-        """Change the permissions by one word of ACL SETUSER. Raises RuleError: the word is no rule of a selector."""
+        """Change the permissions by one word of ACL SETUSER. Raises RuleError: the word is not a rule of a selector."""
         self._asked = {}
         word = rule.lower()
         if word in {b"allkeys", b"~*"}:
@@ -377,7 +377,7 @@ class User:
         """Change the user by one word of ACL SETUSER.
 
         ``all_channels``: whether ``reset`` and new selectors allow all channels (acl-pubsub-default).
-        Raises RuleError: the word is no rule, or cannot be applied here.
+        Raises RuleError: the word is not a rule, or cannot be applied here.
         """
         word = rule.lower()
         if not word:

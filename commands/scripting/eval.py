@@ -93,7 +93,7 @@ def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
     """Return the number of keys, the third word of EVAL and its variants.
 
     Raises:
-        ReplyError: it is no number (then with the text ``not_a_number``), negative, or greater than the number of words.
+        ReplyError: it is not a number (then with the text ``not_a_number``), is negative, or is greater than the number of words.
     """
     word = args[2]
     if word == b"0":

@@ -139,7 +139,7 @@ def after_removal(
 ) -> None:
     """After ``count`` members were removed, send the event, delete the key of an empty sorted set and count the changes.
 
-    Clients that track the key hear of the change behind the events, or before them.
+    Clients that track the key hear of the change after the events, or before them.
     """
     db = client.db
     if not value:

@@ -425,7 +425,7 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
 
 
 def legacy_positions(entry: Command) -> tuple[int, int, int]:
-    """Return first key, last key and step for the older fields of COMMAND INFO; all 0 without keys at fixed words."""
+    """Return first key, last key and step for the older fields of COMMAND INFO; all 0 if no key has a fixed position."""
     found: tuple[int, int, int] | None = None
     for spec in entry.key_specs:
         if spec.begin[0] != "index" or spec.find[0] != "range":

@@ -50,7 +50,7 @@ def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
 def latest_delivery(word: bytes, now: int, error: bytes) -> int:
     """Return the latest delivery time (ms) at which an entry is idle for at least ``word`` milliseconds at time ``now``.
 
-    Raises ReplyError: the word is no number; with ``error`` as its text.
+    Raises ReplyError: the word is not a number; with ``error`` as its text.
     """
     min_idle = parse_integer(word, error)
     return now - min_idle if min_idle > 0 else INT64_MAX

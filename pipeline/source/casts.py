@@ -7,7 +7,7 @@ good one, and only hexadecimal numbers and decimals with an exponent or with dig
 
 Spark trims bytes up to the space (for integers and booleans also the byte 127) and accepts a sign, and for
 floating-point numbers everything that Java accepts: ``inf``, ``1d``, ``0x1p3``. Decimals are rounded half up. ``1.5``
-is no integer.
+is not an integer.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def pack(positions: Mapping[str, Position]) -> str:
 
 
 def unpack(text: str) -> dict[str, Position]:
-    """Decode the result of ``pack``, also in its first form: a Parquet file."""
+    """Decode the result of ``pack``, even in its first form: a Parquet file."""
     data = base64.b85decode(text)
     if data.startswith(b"PAR1"):
         return _of_parquet(data)

@@ -50,7 +50,7 @@ class Kind(ABC, Generic[Value]):
 
     @abstractmethod
     def parse(self, words: list[bytes], present: Value) -> Value:
-        """Parse words to a value. Of the current value, ``present``, some kinds keep the parts that the words do not name."""
+        """Parse words to a value. Some kinds keep the parts of the current value, ``present``, that the words do not name."""
 
     @abstractmethod
     def format(self, value: Value) -> bytes:

@@ -118,7 +118,7 @@ class Reset:
         server.background_jobs.stop()
 
     def _remove_data(self) -> None:
-        """Remove all data, and free what a usual test leaves: to wake the loop for that would take longer."""
+        """Remove all data. Free the little data of a usual test here, because waking the loop for that would take longer."""
         keyspace, lazyfree = self._server.keyspace, self._server.keyspace.lazyfree
         on_queued, lazyfree.on_queued = lazyfree.on_queued, _wait
         try:

@@ -51,7 +51,7 @@ class Eviction:
     # Settings
 
     def reset(self) -> None:
-        """Forget the past and apply the directives, after all data was deleted."""
+        """Reset all figures, and apply the directives, after all data was deleted."""
         self._turn = self._buffers = 0
         self.out_of_memory = False
         self.update()

@@ -107,7 +107,7 @@ class Stats:
         return self._total("writes")
 
     def sums(self) -> tuple[int, int, int, int]:
-        """Return the commands, the bytes of input and of output, and the reads; one pass takes a third of four sums' time."""
+        """Return the commands, the bytes of input and of output, and the reads; one pass takes a third of the time of four."""
         past = self._past
         commands, net_in, net_out, reads = (
             past["total_commands"], past["net_in"], past["net_out"], past["reads"],

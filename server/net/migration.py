@@ -71,7 +71,7 @@ class Migrations:
         server.blocking.unblock(client, error or None)
 
     def _fail(self, waiter: Waiter, reason: Exception) -> None:
-        """Mend the keys, which also ends the wait, and reply to the client if it is still connected."""
+        """Repair the keys, which also ends the wait, and reply to the client if it is still connected."""
         server, client = self._server, waiter.client
         waits = server.blocking.waiters.get(client) is waiter
         server.mending.mend(client, waiter.entry, waiter.argv, reason)

@@ -428,7 +428,7 @@ class Persistence:
         return self.aof is not None and self.aof.has_unwritten
 
     def switch_off(self) -> None:
-        """CONFIG SET appendonly no: write and sync what is pending, close the file and propagate nothing to it any more."""
+        """CONFIG SET appendonly no: write and sync what is pending, close the file and stop propagating to it."""
         aof = self.aof
         assert aof is not None
         self.rewrite.cancel()

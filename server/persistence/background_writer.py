@@ -36,7 +36,7 @@ _FINISHED: Final = "finished"
 
 
 class StoppedError(Exception):
-    """Raised in the thread that writes a snapshot, after ``stop``: nobody needs the file any more."""
+    """Raised in the thread that writes a snapshot, after ``stop``: the file is no longer needed."""
 
 
 class SnapshotWriter:

@@ -52,7 +52,7 @@ class Replicas:
 
     @property
     def lagging(self) -> list[Replica]:
-        """Replicas that have not acknowledged the whole stream, also before their snapshot; not ones whose link is done."""
+        """Replicas that have not acknowledged the whole stream, even before their snapshot; not if their link is done."""
         return [
             each
             for each in self.connected.values()

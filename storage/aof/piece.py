@@ -1,7 +1,7 @@
 """Read the commands of an append-only file piece by piece from any position, with the database and time of each.
 
-Between two pieces a reader keeps only its position. So it may stop at any time, and continue when the file has grown;
-also after a rewrite, whose new incr file continues the one that was removed.
+Between two pieces a reader keeps only its position. So it may stop at any time, and continue when the file has grown,
+even after a rewrite, whose new incr file continues the one that was removed.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Reader:
 
     def _damaged(self) -> AofError:
         at = self._from
-        return AofError(f"the append-only file is damaged: incr file {at.seq}, behind byte {at.offset}")
+        return AofError(f"the append-only file is damaged: incr file {at.seq}, after byte {at.offset}")
 
 
 def _annotations(data: bytes, at: int) -> Iterator[bytes]:

@@ -28,7 +28,7 @@ _NO_MORE = object()  # equals no reply: 0 would equal False
 
 
 class End(enum.Enum):
-    """Why scanning stopped: after a line or command, within one, or before bytes that are no command."""
+    """Why scanning stopped: after a line or command, within one, or before bytes that are not a command."""
 
     WHOLE = enum.auto()
     SHORT = enum.auto()

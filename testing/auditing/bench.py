@@ -209,7 +209,7 @@ class Bench:
         return next((name for since, name in reversed(self._lives) if since < client), "?")
 
     def clients_of(self, worker: Worker) -> set[int]:
-        """Return the client IDs of a worker's connections, also from before its restarts."""
+        """Return the client IDs of a worker's connections, including those from before its restarts."""
         return {client for client, name in self.owners().items() if name == worker.name}
 
     def consumers_of(self, worker: Worker) -> list[str]:

@@ -23,7 +23,7 @@ class Promise:
 
 _EVERY: Final = (
     Promise("works", "a message is delivered, worked and acknowledged", working.works),
-    Promise("backlog", "what was there before it started is done, too", working.backlog),
+    Promise("backlog", "messages from before its start are done, too", working.backlog),
     Promise("crash", "it dies in the middle and comes back under its name", losing.crash),
     Promise(
         "crash-elsewhere", "it dies in the middle, and another consumer takes over", losing.crash_elsewhere
@@ -31,16 +31,16 @@ _EVERY: Final = (
     Promise("delivery-lost", "XREADGROUP ran, and its reply was lost", losing.delivery_lost),
     Promise("ack-lost", "the acknowledgement was lost", losing.ack_lost),
     Promise("works-before-ack", "it acknowledges after the work", working.works_before_ack),
-    Promise("long-job", "nobody takes a message from a consumer that works on it", fleet.long_job),
-    Promise("idle-claim", "what is stuck is taken also when nothing new arrives", losing.idle_claim),
-    Promise("poison", "what is behind a bad message goes on", working.poison),
+    Promise("long-job", "no other consumer takes a message that is in work", fleet.long_job),
+    Promise("idle-claim", "stuck messages are claimed even if no new ones arrive", losing.idle_claim),
+    Promise("poison", "messages after a bad one are processed", working.poison),
     Promise("poison-capped", "a bad message is given up after some deliveries", working.poison_capped),
     Promise("deleted", "a pending entry was deleted", losing.deleted),
     Promise("failover", "READONLY, then a new master", outages.failover),
     Promise("restart", "the server goes and comes back, with its data", outages.restart, durable=True),
     Promise("cut", "connections are reset while it waits", outages.cut),
-    Promise("flushed", "there is no group any more", outages.flushed),
-    Promise("shutdown", "SIGTERM ends it, and what it has is done or stays pending", fleet.shutdown),
+    Promise("flushed", "the group is gone", outages.flushed),
+    Promise("shutdown", "SIGTERM ends it, and its messages are done or stay pending", fleet.shutdown),
     Promise("consumers", "names of dead consumers do not pile up", fleet.consumers),
     Promise("retention", "acknowledged entries do not stay", fleet.retention),
     Promise("scripts", "its scripts are gone (SCRIPT FLUSH)", outages.scripts),

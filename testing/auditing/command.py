@@ -137,7 +137,7 @@ def _options(words: Sequence[str]) -> Any:
     add("--github", action="store_true", help="print annotations for GitHub Actions")
     options = parser.parse_args(words)
     if not command:
-        parser.error("what is the command of the worker? It stands behind --")
+        parser.error("name the command of the worker after --")
     if options.send and options.producer:
         parser.error("--send or --producer, not both")
     if options.jobs < 1 or options.timeout <= 0:

@@ -85,7 +85,7 @@ class RealStage(Stage):
         if not (self.database or self._plan.may_flush or b"keys=" not in self.run("INFO", "keyspace")):
             raise CannotRunError(
                 f"{self._proxy.server_name} holds data, and an audit removes it: say --rillet-flush if it may, or name a "
-                "database of its own: /5 behind the port"
+                "database of its own: /5 after the port"
             )
         self._is_ours = True
         self.empty()

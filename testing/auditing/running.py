@@ -61,8 +61,8 @@ class Audit:
         if self.plan.real:
             order = [*_TELLING, *(each for each in order if each not in _TELLING)]
         results: dict[str, Future[Result]] = {}
-        # No experiment runs in this thread: a signal's handler may raise anywhere in the main thread, also between the start
-        # of a worker and the note that it runs; such a worker would outlive the audit.
+        # No experiment runs in this thread: a signal's handler may raise anywhere in the main thread. If it raised between
+        # the start of a worker and the note that it runs, the worker would outlive the audit.
         prefix = f"audit-{id(self)}"
         with ThreadPoolExecutor(len(order) + 1, thread_name_prefix=prefix) as pool:
 

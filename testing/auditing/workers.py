@@ -166,7 +166,7 @@ class CoroutineWorker(_InsideWorker):
         return None if not self._done.is_set() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Stop the worker's loop: none of its code runs any more, not even ``finally``.
+        """Stop the worker's loop: no more of its code runs, not even ``finally``.
 
         The server closes its connections.
         """

@@ -235,18 +235,18 @@ def works_before_ack(bench: Bench) -> str:
 
 
 def poison(bench: Bench) -> str:
-    """Send bad messages, and check that the good ones behind them are processed."""
+    """Send bad messages, and check that the good ones after them are processed."""
     bench.begin()
     bad = _send_bad(bench)
-    for when in ("behind a bad one", "after a bad one was tried again"):
+    for when in ("after a bad one", "after a bad one was tried again"):
         good = bench.send()
-        # In real time: a clock in a hurry would let a bad message be claimed again at each start of a worker that dies of it.
+        # In real time: if the clock were moved, a worker that dies of a bad message would claim it again at each start.
         if not bench.until(partial(bench.is_done, good)):
             raise Broken(f"{good}, {when}, {bench.fate(good)}{bench.again}")
         if not _tried_again(bench, bad):
             break
     _ask_whether_bad(bench, bad)
-    return f"what is behind a bad message goes on{bench.again}"
+    return f"messages after a bad one are processed{bench.again}"
 
 
 def _tried_again(bench: Bench, bad: list[str]) -> bool:

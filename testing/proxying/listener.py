@@ -236,7 +236,7 @@ class Listener:
             link.part()
 
     def heal(self) -> None:
-        """End the partition: let bytes pass, also those sent meanwhile."""
+        """End the partition: let bytes pass, including those sent meanwhile."""
         self.is_parted = False
         for link in list(self._links):  # a fault may close a link at its first request, which removes it
             link.heal()

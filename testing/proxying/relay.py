@@ -135,7 +135,7 @@ class Relay(asyncio.Protocol):
         self._is_held = True
 
     def _release(self) -> None:
-        """Process the requests that were held behind an earlier one."""
+        """Process the requests that waited for an earlier one."""
         self._is_held = False
         unread, self._unread = self._unread, b""
         if unread and not self._has_left:

@@ -193,5 +193,5 @@ def _loop_of(seed: int) -> Any:
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Return True if an error fails a test, also by pytest.fail; False if it skips or interrupts it."""
+    """Return True if an error fails a test, including pytest.fail; False if it skips or interrupts the test."""
     return isinstance(error, Exception) or type(error).__name__ == "Failed"

@@ -255,7 +255,7 @@ class Simulation:
         counts: Counter[tuple[str, str]] = Counter()
         for event in self.events:
             command = event.command
-            # Faults pass these.
+            # Faults ignore these.
             if command is not None and not (command.error or "").startswith("ERR unknown"):
                 name = command.words[0].upper()
                 counts[command.client, name] += 1

@@ -233,7 +233,7 @@ class Scripting:
     def _note_failures(self, reply: bytes, run: Run) -> None:
         """Count how often a script failed by the errors in its reply.
 
-        As in Redis, it failed once for each error of its commands in the reply, and once for all errors of its own.
+        As in Redis, each error that a command returned counts once; all errors that the script created count as one.
         """
         own = run.own_errors
         for _ in range(number_of_errors(reply) - own + bool(own)):

@@ -143,7 +143,7 @@ class Interpreter:
         self._random = _FIRST_STATE
         # Why the running script must end: a text, or an exception of a host function.
         self._stopped: bytes | BaseException | None = None
-        # The state cannot be used any more: its data leaves too little memory, or it failed.
+        # The state can no longer be used: its data leaves too little memory, or it failed.
         self.exhausted = False
         self.on_exhausted: Callable[[], None] | None = None  # called when ``exhausted`` becomes True
         self.table: Callable[..., Any] = lua.table_from
@@ -246,7 +246,7 @@ class Interpreter:
     def _make_room(self, size: int) -> bool:
         """Make room between two scripts; return True if ``size`` bytes fit.
 
-        A state of scripts that keeps too much is given up: otherwise each script of any client would pay for a garbage
+        A state of scripts that keeps too much memory is discarded: otherwise each later script would cost a garbage
         collection and be refused. The state of functions is checked after each library.
         """
         if self._fits(size):

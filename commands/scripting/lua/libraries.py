@@ -117,7 +117,7 @@ class Functions:
     def compile(self, code: bytes, *, replace: bool = True) -> Library:
         """Compile the source of a function library, which ``add`` may keep.
 
-        Raises ReplyError: it is no library, its name is taken, or its code fails.
+        Raises ReplyError: it is not a library, its name is taken, or its code fails.
         ``replace``: the name may be that of an existing library.
         """
         if self._seen != self.sources.version:

@@ -100,7 +100,7 @@ class Follower:
         self._target = part.file_seq, part.size()
 
     def backlog(self, place: Place) -> dict[str, Any]:
-        """Return what lies behind a place, including compressed files and files that a rewrite has not replaced yet.
+        """Return what follows a place, including compressed files and files that a rewrite has not replaced yet.
 
         Return ``file`` and ``position``: the file being written, and its size; ``bytes_behind``: bytes on disk up to
         there; ``seconds_behind``: from the last annotation read to the last write; None before the first annotation.

@@ -66,7 +66,7 @@ def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
 def parse_last(word: bytes) -> int:
     """Parse the number of commands that a recording keeps.
 
-    Raises ReplyError: it is no positive integer.
+    Raises ReplyError: it is not a positive integer.
     """
     last = parse_integer(word)
     if last < 1:

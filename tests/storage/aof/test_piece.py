@@ -80,7 +80,7 @@ def test_bytes_that_are_no_command_are_named(tmp_path):
     manifest = files(tmp_path, encode(b"SET", b"a", b"1") + b"nonsense\r\n")
     records, at, left = read_piece(tmp_path, manifest, Position())
     assert (words_of(records), left) == ([[b"SET", b"a", b"1"]], 10)
-    with pytest.raises(AofError, match=r"damaged: incr file 1, behind byte 27"):
+    with pytest.raises(AofError, match=r"damaged: incr file 1, after byte 27"):
         read_piece(tmp_path, manifest, at)
 
 

@@ -74,7 +74,7 @@ def test_a_broken_promise_ends_with_status_1_and_is_said_in_every_form(tmp_path)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "It stands behind --"),
+        ((), "the worker after --"),
         (("--only", "crsh", "--", "true"), "there is no promise 'crsh'; did you mean crash?"),
         (("--send", "7", "--", "true"), "--send 7"),
         (("--send", '{"a": 1', "--", "true"), "--send"),

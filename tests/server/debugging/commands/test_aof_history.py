@@ -187,7 +187,7 @@ def test_a_damaged_file_is_an_error_that_says_where(server, wire):
     with path.open("ab") as file:
         file.write(b"nonsense\r\n")
     refusal = wire.call("DEBUG", "AOF-HISTORY", KEY, "1-0", cursor).value
-    assert refusal == b"ERR the append-only file is damaged: incr file 1, behind byte %d" % size
+    assert refusal == b"ERR the append-only file is damaged: incr file 1, after byte %d" % size
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_damaged_file_is_an_error_that_says_where(server, wire):
         (("k", "1", "1:-1:0:0"), b"ERR invalid cursor"),
         (("k", "1", "1:99999999:0:0"), b"ERR no file of the append-only file has this position"),
         (("k", "1", "99:0:0:0"), b"ERR no file of the append-only file has this position"),
-        (("k", "1", "1:1:0:0"), b"ERR the append-only file is damaged: incr file 1, behind byte 1"),
+        (("k", "1", "1:1:0:0"), b"ERR the append-only file is damaged: incr file 1, after byte 1"),
     ],
 )
 def test_wrong_words_are_refused(server, wire, words, error):
