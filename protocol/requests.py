@@ -64,8 +64,8 @@ class RequestParser:
     else (inline commands, requests in pieces, errors) takes the strict incremental parser, which is the specification.
 
     After each `feed` the caller executes the returned commands in order. Then, if `error` is not None, it sends
-    `error` and closes the connection once that is flushed; if `error` is `b""`, it closes at once, without a reply,
-    and drops replies not yet sent, too. An error is final: nothing is returned afterwards.
+    `error` and closes the connection once that is flushed; if `error` is `b""`, it closes without a reply. An error is
+    final: nothing is returned afterwards.
     The strict parser returns a limited number of commands at a time: one while `authenticated` is False, because that
     may be the AUTH that lifts the limits for the next. While `more` is true, `feed(b"")` returns the next commands.
     """
@@ -84,7 +84,8 @@ class RequestParser:
         max_query_buffer: int = limits.MAX_QUERY_BUFFER,
     ) -> None:
         self.error: bytes | None = None  # the encoded error reply that ends the connection
-        self.crossed = False  # whether that error is a POST or Host:, not a limit
+        # Whether that error is a POST or Host:, not a limit. Replies to the commands before it are dropped, as by Redis.
+        self.crossed = False
         self.more = False  # whether the held bytes may contain complete commands
         self._authenticated = authenticated
         self._max_bulk_length = max_bulk_length

@@ -103,7 +103,7 @@ class Replies:
             connection.transport.close()
 
     def drop(self, connection: Connection) -> None:
-        """Drop the held replies of a disconnected client."""
+        """Drop the held replies of a client that is closed, or has left."""
         self._is_plain = False
         self._sizes.pop(connection, None)
         self._closing.discard(connection)

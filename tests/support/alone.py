@@ -28,7 +28,7 @@ class Wire:
         return None
 
     def is_closing(self) -> bool:
-        return False
+        return self.written[-1:] in ([b"closed"], [b"aborted"])
 
     def write(self, data: bytes) -> None:
         self.written.append(data)

@@ -222,13 +222,13 @@ def test_a_reply_does_not_wait_for_the_long_batch_of_another_client():
     assert seen == [b"+PONG\r\n"]
 
 
-def test_a_client_that_is_killed_has_the_replies_of_its_earlier_commands():
+def test_a_client_that_is_killed_has_no_replies_of_the_same_round():  # as by Redis 8.10.2, 7.0 and Valkey
     kept = Kept(at_once=False)
     kept.take(0, "SET a 1")
     kept.take(1, f"CLIENT KILL ID {kept.clients[0].id}")
     while kept.turn():
         pass
-    assert kept.clients[0].transport.written == [b"+OK\r\n", b"aborted"]
+    assert kept.clients[0].transport.written == [b"aborted"]
 
 
 def test_a_write_that_fails_costs_its_own_client_only():
