@@ -448,7 +448,7 @@ class RequestParser:
         if end >= 0:
             if past_nul or buffer.find(0, self._at, end) < 0:
                 return end
-            # Redis searches only up to a NUL, except in lengths: this line never ends but grows until it is too big.
+            # Redis searches only up to a NUL, since 8.6 except in lengths: this line never ends but grows until it is too big.
             self._scanned = stop
         else:
             self._scanned = max(self._scanned, min(len(buffer), stop))
