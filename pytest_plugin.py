@@ -17,7 +17,7 @@ import sys
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -207,28 +207,58 @@ def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
             "pytest.mark.anyio (pip install anyio)",
             pytrace=False,
         )
-    name = "_rillet_async_by_anyio" if by_anyio else "_rillet_async_by_asyncio"
+    if by_anyio and "trio" in str(request.getfixturevalue("anyio_backend")):
+        pytest.fail(
+            "redis.asyncio does not run in trio: let anyio_backend be 'asyncio' in this test", pytrace=False
+        )
+    name = _BY_ANYIO if by_anyio else f"{_BY_ASYNCIO}{_loop_scope(request.node)}"
     client: redis.asyncio.Redis = request.getfixturevalue(name)
     return client
 
 
-async def _rillet_async(
-    request: pytest.FixtureRequest, rillet_server: testing.Server
-) -> AsyncIterator[redis.asyncio.Redis]:
-    from .testing.clients import close
-
-    client = _fixtures().async_client(request.node, rillet_server)
-    try:
-        yield client
-    finally:
-        await close(client)
+_BY_ANYIO: Final = "_rillet_async_by_anyio"
+_BY_ASYNCIO: Final = "_rillet_async_by_asyncio"  # followed by the scope of the loop; "": as the ini file says
 
 
-_rillet_async_by_anyio = pytest.fixture(name="_rillet_async_by_anyio")(_rillet_async)
+def _loop_scope(item: pytest.Item) -> str:
+    """Return the scope of the event loop in which pytest-asyncio runs a test; "" if unknown."""
+    marker = item.get_closest_marker("asyncio")
+    if marker is None or not _LOOP_SCOPES:
+        return ""
+    default = item.config.getini("asyncio_default_test_loop_scope")
+    return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or default)
+
+
+def _make_async() -> Callable[..., AsyncIterator[redis.asyncio.Redis]]:
+    """Return a new function for a fixture; pytest-asyncio keeps the scope of its loop as an attribute."""
+
+    async def lend_client(
+        request: pytest.FixtureRequest, rillet_server: testing.Server
+    ) -> AsyncIterator[redis.asyncio.Redis]:
+        from .testing.clients import close
+
+        client = _fixtures().async_client(request.node, rillet_server)
+        try:
+            yield client
+        finally:
+            await close(client)
+
+    return lend_client
+
+
+_rillet_async_by_anyio = pytest.fixture(name=_BY_ANYIO)(_make_async())
+_LOOP_SCOPES: tuple[Literal["function", "class", "module", "package", "session"], ...] = ()
 
 try:
     import pytest_asyncio
 except ImportError:
     pass  # rillet_async says what is missing
 else:
-    _rillet_async_by_asyncio = pytest_asyncio.fixture(name="_rillet_async_by_asyncio")(_rillet_async)
+    _rillet_async_by_asyncio = pytest_asyncio.fixture(name=_BY_ASYNCIO)(_make_async())
+    # Older versions have no ini option with the scope of the tests.
+    if int(pytest_asyncio.__version__.partition(".")[0]) >= 1:
+        _LOOP_SCOPES = ("function", "class", "module", "package", "session")
+    for _scope in _LOOP_SCOPES:
+        globals()[f"_rillet_async_in_{_scope}"] = pytest_asyncio.fixture(
+            name=f"{_BY_ASYNCIO}{_scope}", loop_scope=_scope
+        )(_make_async())

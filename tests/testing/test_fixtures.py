@@ -280,6 +280,9 @@ WITHOUT_ASYNCIO = [
     ("mark", "words"),
     [
         ("@pytest.mark.asyncio", []),
+        ("@pytest.mark.asyncio(loop_scope='session')", []),
+        ("@pytest.mark.asyncio", ["-o", "asyncio_default_test_loop_scope=module"]),
+        ("@pytest.mark.asyncio", ["-o", "asyncio_default_fixture_loop_scope=session"]),
         ("", ["-o", "asyncio_mode=auto"]),
         ("@pytest.mark.anyio", ["-k", "asyncio"]),  # beside pytest-asyncio; redis-py does not know trio
         ("@pytest.mark.anyio", ["-k", "asyncio", *WITHOUT_ASYNCIO]),
@@ -290,6 +293,19 @@ def test_the_async_fixture_runs_in_the_loop_of_its_test(tmp_path, mark, words):
         pytest.importorskip("anyio")
     ini = "rillet = decode_responses=true\n"
     run_tests(tmp_path, ASYNC.format(mark=mark), *words, ini=ini).outcome(passed=2)
+
+
+def test_the_async_fixture_says_that_redis_py_does_not_know_trio(tmp_path):
+    pytest.importorskip("anyio")
+    code = """
+    @pytest.fixture
+    def anyio_backend(): return "trio", {}
+
+    def test_it(anyio_backend, rillet_async): pass
+    """
+    run = run_tests(tmp_path, code)
+    run.outcome(errors=1)
+    assert "redis.asyncio does not run in trio" in run.output
 
 
 def test_the_async_fixture_says_what_is_missing(tmp_path):
