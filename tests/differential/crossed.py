@@ -9,12 +9,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from differential import player
-from differential.about_servers import changed_settings, filled, reset
+from differential.about_servers import filled, reset
 from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING, Run, Words
 from differential.crossing import BESIDE, LISTENING, LOOKING, MASTER, SHORT, SHORT_SECONDS
 from differential.hiding import STANDING, TIME, hide, hide_of_message
-from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
-from support.aof import AofTail, flags_for
+from differential.player import IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, OnServer, batches
 from support.servers import start_server
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
@@ -105,30 +104,21 @@ class Beside:
             wire.put_back(node)
 
 
-class Stage:
-    """A server of one kind, and the connections that play stories on it."""
+class Stage(OnServer):
+    """A server, and connections of which all is seen after each step of a story."""
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind
+        super().__init__(kind)
         self.is_7_0 = kind in {"redis7", "rillet-7.0"}
         self.left_out: tuple[bytes, ...] = ()
-        self.server = start_server(kind, *flags_for(kind), *FLAGS)
-        self.tail = AofTail(self.server)
-        self.control = self.server.wire()
-        self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
         self.control.call("CLIENT", "SETNAME", CONTROL)
         self.control.call("EVAL", "return 1", "0")  # the first script takes long
-        self.settings = changed_settings(self.control)
-        self.wires: list[Wire] = []
-        self.payloads: dict[str, bytes] = {}
         self.beside: Beside | None = None
 
     def close(self) -> None:
         if self.beside is not None:
             self.beside.close()
-        for wire in (self.control, *self.wires):
-            wire.close()
-        self.server.discard()
+        super().close()
 
     def play(self, run: Run) -> list[list[str]]:
         """What is seen after each batch of a run."""

@@ -14,7 +14,7 @@ from differential.about_servers import changed_settings, filled, payloads, reset
 from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING, Run, Words
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from support.aof import AofTail, flags_for
-from support.servers import ServerProcess, start_server
+from support.servers import start_server
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 # The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
@@ -94,34 +94,42 @@ def waits_forever(words: Words) -> bool:
     return not words[at].strip("0.")
 
 
-class Played:
-    """A server of one kind with an AOF, and the connections that play runs on it."""
+class OnServer:
+    """A server of one kind with an AOF, in which nothing expires before it is met, and connections that play on it."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.server = self._start()
+        self.server = start_server(kind, *flags_for(kind), *FLAGS)
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
-        self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")  # what is past its time goes when it is met
+        self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        self.settings = changed_settings(self.control)
+        self.wires: list[Wire] = []
+        self.payloads: dict[str, bytes] = {}
+
+    def close(self) -> None:
+        for wire in (self.control, *self.wires):
+            wire.close()
+        self.server.discard()
+
+
+class Played(OnServer):
+    """A server, and connections whose replies, events and effects are seen after a run."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
         self.listener = self.server.wire(3)
         self.listener.call("CLIENT", "TRACKING", "ON", "BCAST")
         self.listener.send("PSUBSCRIBE", "__key*")
         self._pushes()
-        self.wires: list[Wire] = []
         self.events = next(each for each in EVENTS if self._knows_events(each))
-        self.settings = changed_settings(self.control)
-        self.payloads: dict[str, bytes] = {}
-
-    def _start(self) -> ServerProcess:
-        return start_server(self.kind, *flags_for(self.kind), *FLAGS)
 
     def _knows_events(self, classes: str) -> bool:
         return self.control.call("CONFIG", "SET", "notify-keyspace-events", classes).kind == "+"
 
     def close(self) -> None:
-        for wire in (self.control, self.listener, *self.wires):
-            wire.close()
-        self.server.discard()
+        self.listener.close()
+        super().close()
 
     def play(self, run: Run) -> Seen:
         """Play a run on an emptied server."""
