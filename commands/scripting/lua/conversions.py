@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from ....protocol.replies import format_double
+
 MakeTable: TypeAlias = Callable[..., Any]
 
-# Redis treats a number beyond this range as a fraction, and writes only the digits that identify it.
-_INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)
 # With 17 digits at most every version writes them alike.
 _SHORT: Final = range(1 - 10**17, 10**17)
 _BULK, _INTEGER, _STATUS, _ARRAY, _ERROR = b"$:+*-"
@@ -42,8 +42,8 @@ def _written(value: object, write: Callable[[float], bytes]) -> bytes:
 
 
 def write_double(value: float) -> bytes:
-    """Format the number in a script's ``{double=…}`` result: like ``format_number``, but a NaN has no sign."""
-    return b"nan" if math.isnan(value) else format_number(value)
+    """Format the number in a script's ``{double=…}`` result, of which Lua gives an integer as such."""
+    return format_double(float(value))
 
 
 def format_number_7_0(value: float) -> bytes:
@@ -52,34 +52,8 @@ def format_number_7_0(value: float) -> bytes:
 
 
 def format_number(value: float) -> bytes:
-    """Format a number as Redis does since 7.2: with the fewest digits that read back as the same number.
-
-    A few zeros are written out instead of an exponent.
-    """
-    if math.isnan(value):
-        return b"-nan" if math.copysign(1, value) < 0 else b"nan"
-    if math.isinf(value):
-        return b"inf" if value > 0 else b"-inf"
-    if value == int(value) and int(value) in _INTEGERS:
-        return b"%d" % int(value)
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    scale = int(exponent or 0) - len(fraction)
-    stripped = digits.rstrip("0")
-    scale += len(digits) - len(stripped)
-    digits = stripped
-    sign = "-" if value < 0 else ""
-    power = scale + len(digits) - 1  # of the first digit
-    if scale >= 0 and abs(power) < len(digits) + 7:
-        text = digits + "0" * scale
-    elif scale < 0 and (scale > -7 or abs(power) < 4):
-        point = len(digits) + scale
-        text = digits[:point] + "." + digits[point:] if point > 0 else "0." + "0" * -point + digits
-    else:
-        digits = digits[: 18 - len(sign)]
-        text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{power:+d}"
-    return (sign + text).encode()
+    """Format a number as Redis does since 7.2: like a double in a reply, but a NaN has its sign."""
+    return b"-nan" if math.isnan(value) and math.copysign(1, value) < 0 else format_double(value)
 
 
 def to_lua(reply: bytes, table: MakeTable) -> Any:

@@ -111,8 +111,5 @@ def _command_to_check(server: Server, argv: list[bytes]) -> Command:
 def _sha1hex(*values: object) -> bytes:
     if len(values) != 1:
         raise ScriptError(b"ERR wrong number of arguments")
-    value = values[0]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = b"%.14g" % value  # as Lua writes a number
-    text = value if isinstance(value, bytes) else b""
+    text = values[0] if isinstance(values[0], bytes) else b""
     return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

@@ -562,7 +562,7 @@ end
 local sha1hex = redis.sha1hex
 function redis.sha1hex(...)
   local digest
-  if select('#', ...) == 1 and is_negative_zero(...) then digest = sha1hex('-0') else digest = sha1hex(...) end
+  if select('#', ...) == 1 and type((...)) == 'number' then digest = sha1hex(tostring((...))) else digest = sha1hex(...) end
   return digest
 end
 
