@@ -45,7 +45,7 @@ class End(asyncio.Transport):
         self, protocol: asyncio.Protocol, sockname: tuple[str, int], peername: tuple[str, int]
     ) -> None:
         super().__init__({"sockname": sockname, "peername": peername})
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.protocol = protocol  # the protocol of this end
         self.arrived = bytearray()  # bytes that the other end wrote and the protocol has not received yet
         self._is_reading = True
@@ -75,7 +75,7 @@ class End(asyncio.Transport):
         """Deliver the arrived bytes, or the end of the connection, to the protocol in the next loop iteration."""
         if not self._is_scheduled and self.is_reading() and (self.arrived or self.other.ended):
             self._is_scheduled = True
-            self._loop.call_soon(self._deliver)
+            self.loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._is_scheduled = False
@@ -113,7 +113,7 @@ class End(asyncio.Transport):
             if not isinstance(error, Exception):
                 raise
             failed = {"message": "Exception in data_received", "exception": error, "transport": self}
-            self._loop.call_exception_handler(failed)
+            self.loop.call_exception_handler(failed)
         finally:
             self._is_receiving = False
 
@@ -127,7 +127,7 @@ class End(asyncio.Transport):
     @property
     def is_anything_ready(self) -> bool:
         """Whether a callback or a task of the loop is ready to run; True in a loop that does not say (uvloop)."""
-        return bool(getattr(self._loop, "_ready", True) or _EAGER)
+        return bool(getattr(self.loop, "_ready", True) or _EAGER)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes; if the other end is closed, lose the connection after delivering the bytes that have arrived."""
@@ -172,7 +172,7 @@ class End(asyncio.Transport):
     def _end(self, error: Exception | None) -> None:
         if not self.ended:
             self.ended = True
-            self._loop.call_soon(self._lose, error)
+            self.loop.call_soon(self._lose, error)
             if self.is_writer_paused and self.arrived:
                 self.other.lose_soon()  # even if it does not read: a socket could not send the waiting bytes
             else:
@@ -185,7 +185,7 @@ class End(asyncio.Transport):
         Then end the connection with an error, like a socket that cannot send.
         """
         self.schedule()
-        self._loop.call_soon(self._end, ConnectionResetError("The other end is closed"))
+        self.loop.call_soon(self._end, ConnectionResetError("The other end is closed"))
 
     def _lose(self, error: Exception | None) -> None:
         self.is_lost = True
@@ -297,6 +297,9 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio
             if end is None or (check_health and self.health_check_interval):
                 await super().send_packed_command(command, check_health)
                 return
+            # By TCP, asyncio refuses it; here, two threads might run the server at the same time.
+            if end.loop is not asyncio.get_running_loop():
+                raise RuntimeError(f"{self!r} is attached to a different loop")
             data = joined(command)
             if self._is_connecting and self.greeting is not None:
                 self.greeting.append(data)

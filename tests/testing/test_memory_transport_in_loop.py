@@ -192,6 +192,20 @@ def test_clients_are_made_outside_a_loop_and_used_in_another_one():
         runner.run(server.stop())
 
 
+async def test_a_connection_runs_no_command_in_another_loop():
+    """As by TCP, where asyncio refuses it: otherwise two threads might run the server at the same time."""
+    async with LoopServer() as server:
+        client = server.client()
+        await client.set("k", "v")
+
+        async def get():
+            await client.get("k")
+
+        with pytest.raises(RuntimeError, match="is attached to a different loop"):
+            await asyncio.to_thread(lambda: asyncio.run(get()))
+        assert await client.get("k") == b"v"
+
+
 async def test_clients_are_told_apart_by_their_addresses():
     async with LoopServer() as server:
         one, other = server.client(), server.client()
