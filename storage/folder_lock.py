@@ -1,7 +1,7 @@
 """A lock on a folder of data files, so that only one server at a time writes there.
 
 The system drops the lock when the process ends, however it ends. A reader of the files needs no lock, and Redis takes
-none: it can load the files that Rillet has left, and Rillet those of Redis.
+none: each can load the files that the other has left.
 """
 
 from __future__ import annotations

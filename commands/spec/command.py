@@ -142,7 +142,7 @@ EVERY_MODE: dict[str, Command] = {}
 _HANDLERS: dict[str, Handler] = {}
 _BATCH_HANDLERS: dict[str, BatchHandler] = {}
 _IN_SENTINEL: dict[str, Handler] = {}
-_OLDER: dict[str, dict[str, Handler]] = {}  # by the version that replaces them; a command has at most one
+_OLDER: dict[str, dict[str, Handler]] = {}  # by the version that replaced them; at most one for each command
 _loaded: set[str] = set()  # packages
 _loading = RLock()  # servers of one process may run in several threads
 

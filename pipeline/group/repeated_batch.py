@@ -1,6 +1,6 @@
 """Deliver a batch again that Spark repeats, without the entries that were delivered too often.
 
-Spark repeats a logged batch unchanged. For its entries that is another delivery, so it is counted (XCLAIM with
+Spark repeats a logged batch unchanged. Its entries are delivered once more, which is counted (XCLAIM with
 RETRYCOUNT). An entry that has used up ``maxDeliveries`` moves to the dead letters. But a batch fails as a whole, so
 the poisonous entry is unknown. Therefore, at the last allowed delivery, the batch continues with a sixteenth of those
 entries, and the rest follow in batches of the same size. The batch with the poison fails and is divided again, until

@@ -117,7 +117,7 @@ def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 def send(
     connection: Connection, target: bytes, marker: bytes | None, portions: Iterable[list[Entry]]
 ) -> tuple[int, int]:
-    """Add those entries to the target stream that it does not have yet.
+    """Add to the target stream the entries that it does not have yet.
 
     Return the number of added entries, and of entries that the target already had.
     Raises RedisError: the server refuses an entry, or is unreachable; the replay may be started again.

@@ -1,8 +1,8 @@
-"""Find all entries that a stream ever had, in an append-only folder, including those it had under another name.
+"""Find all entries that a stream ever had, in an append-only folder, including entries from its time under other names.
 
 Over time a name stands for different streams: keys are deleted and created again, renamed, copied, moved, swapped and
-restored. Here each of those streams has a number. A stream that was made from another one has it as its parent, with
-the parent's past up to that moment. A first walk over the files finds the numbers that the wanted name ever stood for;
+restored. Here each of those streams has a number. A stream that was made from another one has that one as its parent,
+and shares the parent's past up to that moment. A first walk over the files finds the numbers that the wanted name ever stood for;
 a second walk takes their entries. If entries are not in ID order in the files, more walks follow, and their results
 are merged.
 """
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class _Numbered:
-    """A stream: its parent and when it left it, and where its first and last entries are."""
+    """A stream: its parent, the place where it was split from that, and the places of its first and last entries."""
 
     parent: int | None = None
     since: int = 0

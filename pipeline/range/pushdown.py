@@ -120,7 +120,7 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
 
 
 def _compared(each: Filter, first: int, after: int) -> tuple[int, int] | None:
-    """Return the bounds of a comparison with a value that covers the ids from ``first`` to just before ``after``."""
+    """Return the first and the last id that pass a filter; its value stands for the ids from ``first`` to ``after - 1``."""
     if isinstance(each, spark.EqualTo):
         return first, after - 1
     if isinstance(each, spark.GreaterThan):

@@ -122,7 +122,7 @@ class Publisher:
 
     Args:
         lasting: a driver may come back; if False, nothing is kept for longer than staged rows.
-        rising: batch numbers may have gaps, as those of a program that numbers its own writes.
+        rising: batch numbers may have gaps, as in a program that numbers its own writes.
 
     Raises:
         SinkError: from its methods: the server refused rows, and nothing of that transaction stays; or the

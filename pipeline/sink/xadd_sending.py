@@ -55,7 +55,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
 
 
 def refuse_without_idmp(connection: Connection) -> None:
-    """Check that the server supports XADD's IDMP, by a command that came with it.
+    """Check that the server supports XADD's IDMP, by a command of the same version.
 
     Raises SinkError: the server does not know it.
     """

@@ -56,7 +56,7 @@ class ColumnClashes:
         )
 
     def check(self, states: Mapping[str, StreamState | None]) -> None:
-        """Check those of these streams that were not checked before."""
+        """Check the streams that were not checked before."""
         if not self._columns:
             return
         for stream, now in states.items():

@@ -140,7 +140,7 @@ class Fault:
         return self._drawn
 
     def take_back(self, hit: Hit | None) -> None:
-        """Uncount the last command that fitted, and its hit, because it blocks; the fault decides when its reply is due."""
+        """Uncount the last matching command and its hit, because the command blocks; the fault decides when its reply is due."""
         self.fitted -= 1
         if self.spec.probability is not None:
             self._redraws.append(self._drawn)

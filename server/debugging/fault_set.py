@@ -40,7 +40,7 @@ class Decision:
         self._counted.clear()
 
     def pass_empty(self) -> None:
-        """Uncount a command that was blocked in vain (BLOCK timed out), for faults that skip such waits."""
+        """Uncount a command whose wait ended empty (BLOCK timed out), for faults that skip such waits."""
         for fault, hit in reversed(self._counted):
             if hit is None and fault.spec.passes_empty:
                 fault.take_back(None)

@@ -91,10 +91,7 @@ class FaultSpec:
 
     @property
     def passes_empty(self) -> bool:
-        """Whether the fault does not count waits in vain (BLOCK timed out).
-
-        It counts commands, and EMPTY is not given.
-        """
+        """Whether the fault skips waits that end empty (BLOCK timed out): it counts commands, without EMPTY."""
         return bool(self.nth or self.every or self.first) and not self.empty
 
     @property

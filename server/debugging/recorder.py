@@ -126,7 +126,7 @@ def finish(
     """Complete a command that was recorded while blocked.
 
     Args:
-        recordings: those that it was added to.
+        recordings: the recordings that hold the command.
         now: the time in milliseconds.
         reply: its reply; None if a fault ended it before it ran.
         fault: the ID of that fault, or 0.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Faulty:
     """A transport that passes everything on to a connection's real one.
 
-    Creating it puts it in place of that one.
+    The constructor puts it in place of the real one.
     """
 
     def __init__(self, connection: HasTransport) -> None:

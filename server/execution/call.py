@@ -193,8 +193,8 @@ class Calls:
         if client.state is POSTPONED:
             return False
         if server.has_observers:
-            # MONITOR sees a blocking command once, as sent, when it blocks. Tracking records its keys when it blocks and
-            # again when it is served, because the change that woke it has removed them.
+            # MONITOR sees a blocking command once, as sent, when it blocks. Tracking records the keys when the
+            # command blocks and again when it is served, because the change that woke it has removed them from the table.
             resuming = server.blocking.resuming
             if server.clients.monitors and entry.feeds_monitor and not resuming:
                 self.feed_monitors(client, argv)

@@ -172,7 +172,7 @@ class Dispatcher:
         )
 
     def find_of_any_version(self, argv: list[bytes]) -> CommandEntry:
-        """Like ``find``, for commands from files: also find those of other versions, and those that were renamed since."""
+        """Like ``find``, for commands from files: also find commands of other versions, and renamed ones."""
         try:
             return self.find(argv)
         except ReplyError:

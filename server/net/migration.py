@@ -161,7 +161,7 @@ class _Transfer:
             raise refused[0]
 
     async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
-        """Send keys and delete those that arrived; return those that changed during the transfer and still exist."""
+        """Send keys and delete the ones that arrived; return the ones that changed meanwhile and still exist."""
         self._sent.clear()
         for key in keys:
             record = self._record(key, replace=replace)
@@ -206,7 +206,7 @@ class _Transfer:
         return dump_value(value, version=self._server.rdb_version, idempotency_defaults=defaults)
 
     def _delete(self, arrived: list[bytes]) -> list[bytes]:
-        """Delete the keys that arrived; return those that changed since they were dumped."""
+        """Delete the keys that arrived; return the keys that changed since their dump."""
         server, client = self._server, self._client
         server.keyspace.now = server.clock.tick()
         deleted: list[bytes] = []

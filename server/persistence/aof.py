@@ -188,7 +188,7 @@ class Persistence:
         return replication.offset
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-        """Return those of the history files in ``directory`` that aof-history-retention no longer keeps."""
+        """Return the history files in ``directory`` that aof-history-retention no longer keeps."""
         from ...storage.aof.history import outdated
 
         config = self.server.config

@@ -46,7 +46,7 @@ class SnapshotReceiver:
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
 
     def take(self, data: bytes) -> bytes:
-        """Count received bytes; return those that are known to be data, not the mark at the end."""
+        """Count received bytes; return the ones that are certainly data, not part of the mark at the end."""
         self.received += len(data)
         if not self._mark:
             self.is_complete = self.received == self.total

@@ -2,7 +2,7 @@
 
 ``server/persistence/background_writer`` creates the snapshot (in a forked child, or a thread with a copy) while the
 server keeps running. *Diskless*: the writer writes into a pipe, and its output is sent to all replicas at once,
-no faster than the slowest reads; a random mark that cannot occur in it by chance ends it. *With a file*: the snapshot
+no faster than the slowest reads; it ends with a random mark, which data cannot contain by chance. *With a file*: the snapshot
 is written to a file, which is sent to each replica after its length, and then removed.
 """
 

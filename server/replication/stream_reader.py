@@ -81,7 +81,7 @@ class UnitReader:
         del self._encoded[-len(unit) :]
 
     def forward(self, size: int) -> bytes:
-        """Return the next ``size`` bytes as received, and forget them; they must be those of taken units.
+        """Return the next ``size`` bytes as received, and forget them; they must belong to taken units.
 
         Raises LostPlaceError: the units are not encoded canonically.
         """

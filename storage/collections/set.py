@@ -109,7 +109,7 @@ class Set(Collection):
     def expect(self, count: int, limits: Limits) -> None:
         """Convert a compact encoding to a hash table if it cannot hold ``count`` members.
 
-        Commands call it before they add that many, whether or not these are present, as Redis does.
+        Commands call it before they add that many members, even present ones, as Redis does.
         """
         if (self.encoding is LISTPACK and count > limits.set_max_listpack_entries) or (
             self.encoding is INTSET and count > limits.set_max_intset_entries

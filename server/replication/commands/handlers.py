@@ -303,7 +303,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``.
 
-    The offsets of replicas are those that they have acknowledged.
+    The offset of a replica is the one that it has acknowledged.
     """
     replication = client.server.replication
     replication.count_commands()
