@@ -288,7 +288,6 @@ class Watch:
 
         Args:
             find: a text, in any case.
-            names: the names of the present clients, by address.
             own: the addresses of the console's own connections, which are left out.
         """
         self.names |= {address: name for address, name in names.items() if address in self.by}

@@ -49,7 +49,6 @@ def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
 
     Args:
         data: as received.
-        batch: the commands.
         joined: all their arguments; if they contain line ends, counting lines proves nothing.
     """
     short = 43 in data or 40 in data

@@ -8,11 +8,7 @@ from typing import Any, Self
 
 
 class Clock:
-    """The clock of one test server, in Unix milliseconds; it runs until it is frozen.
-
-    Args:
-        command: runs one command on the server and returns its reply.
-    """
+    """The clock of one test server, in Unix milliseconds; it runs until it is frozen."""
 
     def __init__(self, command: Callable[..., Any]) -> None:
         self._command = command

@@ -136,9 +136,6 @@ class Control:
     def reset(self, *options: bytes) -> Any:
         """Run DEBUG RESET; if a slow script is running, kill it first.
 
-        Args:
-            options: those of DEBUG RESET.
-
         Returns:
             Its reply.
 

@@ -121,7 +121,6 @@ class Channel(asyncio.Transport):
     """The server's end of a connection without a socket: an asyncio transport.
 
     Args:
-        loop: the server's loop.
         meet: creates the server's protocol for the connection.
         place: the host and port at which the server would listen.
         timeout: how many seconds the client waits for a reply, or for its turn to run the server's code in its own thread;

@@ -271,7 +271,6 @@ def handles(
         def push(client: Client, args: list[bytes], *, left: bool) -> bytes: ...
 
     Args:
-        commands: the records that it serves.
         until: this older handler serves versions of Redis before this one (``"7.2"``); the function is then in a
             ``v….py`` beside the newer handler. None: this is the current handler.
         in_sentinel: the handler serves sentinel mode; the function is in ``server/sentinel/commands``.

@@ -117,7 +117,6 @@ class Member:
         """Claim entries for us, unless another consumer was faster; return what happened to each.
 
         Args:
-            stream: the key.
             wanted: entries found by ``own`` or ``idle``.
             least_idle_ms: skip entries that were delivered more recently.
             deliver: count it as a delivery; the result has the new counts.

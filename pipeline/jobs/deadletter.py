@@ -180,7 +180,6 @@ def move(
     pending.
 
     Args:
-        letters: the dead-letter stream.
         group: the group in which they are pending, with any consumer.
         reason: a text for the reader of the letter.
     """

@@ -79,7 +79,6 @@ def run(
 
     Args:
         arguments: with those of ``add_target_arguments``.
-        name: the verb.
         read: returns the rows, and the column of their day.
         acknowledging: returns the acknowledger of a query that reads as a member of a group, else None.
     """

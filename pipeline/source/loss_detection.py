@@ -85,7 +85,6 @@ def reconcile(at: Position, now: StreamState | None, lookup: EntryLookup) -> Ver
     again from that position gives GOES_ON.
 
     Args:
-        at: the position.
         now: the current state; None: the key does not exist.
         lookup: queried only if the position and the counts do not decide.
     """

@@ -73,8 +73,6 @@ def parse_texts(
     Raises UnsupportedTypeError: the type cannot be read.
 
     Args:
-        raw: the texts.
-        kind: the type.
         times: the format of timestamps, one of ``TIME_FORMATS``; within JSON it is always ISO 8601.
         zone: the session's zone, for times without one.
     """

@@ -117,7 +117,6 @@ class Debugging:
             caller: the client that runs the script.
             script: the words of its EVAL or FCALL.
             client: the client of the script, with the database that it has selected.
-            argv: the words of the write command.
         """
         self.recorder.add_scripted(caller, script, client.db.index, argv, reply)
 

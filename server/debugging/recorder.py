@@ -218,7 +218,6 @@ class Recorder(Recordings):
         Args:
             script: the words of its EVAL or FCALL, which locate it in a transaction.
             database: the database that the script has selected.
-            argv: the words of the write command.
         """
         entry = self._running.get(caller)
         # Do not collect more than a whole recording holds: it would drop the command anyway.

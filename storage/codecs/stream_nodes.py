@@ -343,7 +343,6 @@ class _Shape:
             master: its first ID.
             text: its string in the file, without the length.
             size: bytes of the listpack; None if ``text`` is not compressed.
-            data: the listpack.
         """
         number = self._number
         end = len(data)

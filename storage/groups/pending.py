@@ -428,12 +428,9 @@ class Pel(Freeable):
         """Record the first delivery of entries to a consumer, which also becomes the owner of those already pending.
 
         Args:
-            consumer: the new owner.
             pieces: the entries in the stream, ascending.
             texts: their IDs.
             after: an ID that all of them exceed.
-            last: the last ID.
-            ms: delivery time.
         """
         order, by_text = self.order, self.by_text
         rest = iter(texts)

@@ -15,7 +15,6 @@ def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[Wa
 
     Args:
         keys: the client's watches; the new one is appended.
-        db: the database of the key.
         key: it need not exist.
         touched: the client's list that receives the watch at the next change of the key.
     """

@@ -26,7 +26,6 @@ def mended(
 
     Args:
         value: it may be inconsistent. The caller must discard it, and store the new one in its place.
-        version: RDB version of the payload.
         idempotency_defaults: duration (seconds) and maxsize of a stream without its own.
         limits: sizes up to which collections have compact encodings.
     """

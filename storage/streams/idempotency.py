@@ -43,7 +43,6 @@ class Idempotency(Freeable):
         """Return the entry ID recorded for an iid, None if there is none.
 
         Args:
-            pid: the producer.
             iid: its name for the message.
             now: milliseconds, to ignore iids that are too old. None, while an AOF is loaded: no iid is too old.
         """

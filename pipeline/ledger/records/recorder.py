@@ -314,7 +314,6 @@ def _options(words: list[bytes], place: int, known: dict[bytes, int | None]) -> 
     """Parse the options of a command to its end.
 
     Args:
-        words: of the command.
         place: where they begin.
         known: by name, whether a word follows (1), none (0), or a number and so many words (None).
     """
