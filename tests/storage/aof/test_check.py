@@ -48,7 +48,7 @@ def real() -> str:
 
 
 def theirs(tool: str, path: Path, *flags: str) -> tuple[bool, list[str]]:
-    done = subprocess.run([tool, *flags, path], input=b"y\n", capture_output=True, check=False, timeout=30)
+    done = subprocess.run([tool, *flags, path], input=b"y\n", capture_output=True, check=False, timeout=60)
     return done.returncode == 0, re.findall(r"ok_up_to=(\d+)", done.stdout.decode("latin-1"))
 
 

@@ -133,7 +133,7 @@ def test_real_servers_load_a_folder_with_history_and_remove_it(kind, tmp_path):
         ["redis-check-aof", folder / f"{NAME}.manifest"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert found.returncode == 0, found.stdout
@@ -183,7 +183,7 @@ def test_real_servers_and_checkers_load_files_with_milliseconds(kind, tmp_path):
     shutil.copy(folder / f"{NAME}.1.incr.aof", tmp_path / "single.aof")
     for path in (folder / f"{NAME}.manifest", tmp_path / "single.aof"):
         found = subprocess.run(
-            ["redis-check-aof", path], capture_output=True, text=True, timeout=20, check=False
+            ["redis-check-aof", path], capture_output=True, text=True, timeout=60, check=False
         )
         assert found.returncode == 0, found.stdout
         assert check_aof(path, lambda _line: None)
@@ -201,7 +201,7 @@ def test_redis_still_cuts_such_a_file_at_a_second(tmp_path):
     path.write_bytes(ANNOTATED + b"#TS:1700000009\r\n#MS:1700000009000\r\n" + ANNOTATED[-50:])
     found = subprocess.run(
         ["redis-check-aof", "--truncate-to-timestamp", "1700000005", path],
-        capture_output=True, text=True, timeout=20, check=False, input="y\n",
+        capture_output=True, text=True, timeout=60, check=False, input="y\n",
     )  # fmt: skip
     assert found.returncode == 0, found.stdout
     assert path.read_bytes() == ANNOTATED
