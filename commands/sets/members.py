@@ -1,4 +1,4 @@
-"""Members of sets: add, remove, look up, choose at random, scan."""
+"""Members of sets: add, remove, look up, choose at random."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.set import Set
 from ...storage.keyspace import notifications as events
-from ..keys.element_scan import EMPTY, ScanOptions, page
-from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MIN, parse_integer
 from ..runtime.client import Client
 from ..runtime.repetitions import repeated
@@ -226,17 +224,3 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
         lambda: map(replies.bulk, members),
     )
     return replies.array(chosen)
-
-
-@handles(specs.SSCAN)
-def sscan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [members]]``; COUNT is the number of members to examine, MATCH filters them."""
-    cursor = parse_cursor(client, args[2])
-    members = client.read_value(args[1], Set)
-    if members is None:
-        return EMPTY
-    options = ScanOptions(args, novalues=False if client.server.compat.knows("7.4") else None)
-    cursor, found = members.page(cursor, options.count)
-    if options.matches is not None:
-        found = list(filter(options.matches, found))
-    return page(cursor, found)

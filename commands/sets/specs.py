@@ -12,7 +12,8 @@ family = Family(
     categories="set",
     modules={
         "algebra": "sdiff sdiffcard sdiffstore sinter sintercard sinterstore sunion sunioncard sunionstore",
-        "members": "sadd scard sismember smembers smismember smove spop srandmember srem sscan",
+        "members": "sadd scard sismember smembers smismember smove spop srandmember srem",
+        "sscan": "sscan",
     },
 )
 

@@ -164,8 +164,6 @@ def _wait() -> None:
 
 def _may_be_kept(connection: Connection) -> bool:
     """Return True if a connection is idle in both directions and uses the plain transport of a socket."""
-    from .transports import Faulty  # few servers have faults
-
     transport = connection.transport
     return (
         connection.state is PLAIN
@@ -175,7 +173,7 @@ def _may_be_kept(connection: Connection) -> bool:
         and not connection.query_buffer
         and connection.parser.error is None
         and transport is not None
-        and not isinstance(transport, Faulty)
+        and not hasattr(transport, "is_faulty")
         and hasattr(transport, "set_protocol")  # TLS has not
         and not transport.is_closing()
         and not transport.get_write_buffer_size()

@@ -19,6 +19,8 @@ class Faulty:
     The constructor puts it in place of the real one.
     """
 
+    is_faulty = True  # no transport of an event loop has this attribute
+
     def __init__(self, connection: HasTransport) -> None:
         assert connection.transport is not None
         self.connection = connection

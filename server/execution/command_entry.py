@@ -57,10 +57,6 @@ class CommandEntry:
     def reset(self) -> None:
         """Reset the command's statistics (CONFIG RESETSTAT)."""
         self.calls = self.nanoseconds = self.rejected = self.failed = 0
-        self.reset_times()
-
-    def reset_times(self) -> None:
-        """Reset the histogram of the command's times."""
         self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
 
     def count(self, nanoseconds: int) -> None:

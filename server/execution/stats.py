@@ -62,7 +62,10 @@ class Stats:
         self.output_buffer_disconnections = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the current excess
         # The counts of disconnected clients; connected clients keep their own.
-        self._past = {name: -self._connected(name) for name in _COUNTS}
+        self._past = dict.fromkeys(_COUNTS, 0)
+        for client in chain(self._clients.values(), self._controls):
+            for name, count in _COUNTS.items():
+                self._past[name] -= count(client)
         self.errors.clear()
         self.without_subcommand.clear()
         self._samples.clear()
