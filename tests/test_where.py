@@ -77,14 +77,14 @@ SDOWN and ODOWN
 what CLIENT REPLY OFF and SKIP suppress
     server/execution/dispatcher.py: Dispatcher._mind_reply_mode; server/net/connection.py: Connection.answer;
     server/net/held_replies.py
-what a change of the clock ends (`clock.advance`, DEBUG CLOCK)
+which waits a change of the clock ends (`clock.advance`, DEBUG CLOCK)
     server/debugging/virtual_time.py: VirtualTime.moved; server/execution/blocking.py: Blocking.time_moved
 the ID of XADD: `*`, `ms-*`, "equal or smaller"
     commands/streams/xadd.py: XADD, _given_id
 when the seen-time and the active-time of a consumer change
     commands/streams/xreadgroup.py: XREADGROUP; storage/groups/claiming.py: claim;
     storage/groups/consumer.py: Consumer.see, Consumer.receive
-who wakes a reader that blocks, also when its group or key goes
+who wakes a blocked reader, even when its group or key is deleted
     server/execution/blocking.py: Blocking; commands/streams/xreadgroup.py: XREADGROUP
 what a read-only console sends
     console/read_only.py: refuse_writes; console/prompt.py: Rule.changes
@@ -120,7 +120,7 @@ calls and microseconds of a command (INFO commandstats)
     server/supervisor.py: Launch, supervisor_of
 the errors of files that cannot be loaded
     storage/loading.py: AofError, RdbError
-how the pipeline finds out that entries are lost
+how the pipeline detects lost entries
     pipeline/source/loss_detection.py: reconcile; pipeline/source/losses.py: DataLossError
 a value that does not fit its column (`parseMode`)
     pipeline/source/entry_batches.py: ColumnOptions, MalformedEntryError; pipeline/source/casts.py;
