@@ -117,6 +117,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+@pytest.fixture(scope="module")
+def lost_connections() -> Iterator[None]:
+    """Collect connections that were forgotten by the end of a module (support/lost_connections.py)."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
     """Undo the freezing after the collection, which the program's own respects, until the end of a test."""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from contextlib import contextmanager, suppress
 
 import pytest
+from support.lost_connections import LOSE_CONNECTIONS
 from support.pipeline.cluster_pipeline import Pipeline, reader
 from support.pipeline.micro_batches import Engine
 from support.thorough import ALL
@@ -19,6 +20,7 @@ from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.redis.shards import connect
 from rillet.testing import StartError
 
+pytestmark = LOSE_CONNECTIONS
 NAMES = ["s1", "s2", "s3"]
 ENTRIES = 4
 NEVER = 1 << 30

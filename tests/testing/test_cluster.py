@@ -8,12 +8,14 @@ import pytest
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
 from support.background import aside
 from support.live import eventually
+from support.lost_connections import LOSE_CONNECTIONS
 from support.until import until
 from support.wire import Wire
 
 import rillet.testing
 from rillet.server.cluster import presence
 
+pytestmark = LOSE_CONNECTIONS
 KEY = "b"
 SLOT = 3300
 

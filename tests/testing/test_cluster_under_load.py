@@ -1,15 +1,15 @@
 """A cluster under clients that do not stop: slots move key by key, are moved back, masters change; nothing is lost."""
 
-import gc
 import os
 import random
 
-import pytest
 import redis
 from support.background import beside, go_on
+from support.lost_connections import LOSE_CONNECTIONS
 
 import rillet.testing
 
+pytestmark = LOSE_CONNECTIONS
 TIMES = int(os.environ.get("RILLET_CLUSTER_KILLS", "6"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))
 KEYS = tuple(f"{{{tag}}}{n}" for tag in "abcd" for n in range(3))
@@ -62,15 +62,6 @@ def change(cluster: rillet.testing.Cluster, chance: random.Random) -> None:
             cluster.finish_move(slot)
 
 
-@pytest.fixture
-def lost_connections():
-    """redis-py 8.1 does not close the connections of a node that it forgets: they end here, and not in another test."""
-    yield
-    gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.usefixtures("lost_connections")
 def test_nothing_confirmed_is_lost_while_slots_move_and_masters_change():
     chance = random.Random(SEED)
     with rillet.testing.Cluster(shards=3, replicas=1) as cluster:

@@ -6,10 +6,13 @@ from datetime import timedelta
 import hiredis
 import pytest
 import redis
+from support.lost_connections import LOSE_CONNECTIONS
 from support.until import until
 
 import rillet.testing
 from rillet.testing import Sentinel
+
+pytestmark = LOSE_CONNECTIONS
 
 
 @pytest.fixture(scope="module")
