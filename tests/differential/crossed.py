@@ -13,6 +13,7 @@ from differential.about_servers import filled, reset
 from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING, Run, Words
 from differential.crossing import BESIDE, LISTENING, LOOKING, MASTER, SHORT, SHORT_SECONDS
 from differential.hiding import STANDING, TIME, hide, hide_of_message
+from differential.pairs import JUDGES
 from differential.player import IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, OnServer, batches
 from support.servers import start_server
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
@@ -158,7 +159,7 @@ class Stage(OnServer):
 
     def _begin_beside(self) -> None:
         if self.beside is None:
-            self.beside = Beside("redis7" if self.is_7_0 else "redis810")
+            self.beside = Beside(JUDGES[self.kind][0] if self.kind in JUDGES else self.kind)
         self.beside.begin()
         self.known[MASTER.strip("{}")] = b"%d" % self.beside.server.port
         self.wires.append(self.beside.server.wire())
@@ -178,6 +179,7 @@ class Stage(OnServer):
                 break
             time.sleep(0.001)
         while REWRITTEN - set(self.control.call("INFO", "persistence").value.split(b"\r\n")):
+            assert time.monotonic() < until + FOLLOW_SECONDS, "the file is not rewritten"
             time.sleep(0.001)
 
     def _connect(self, number: int) -> Wire:
