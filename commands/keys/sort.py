@@ -235,7 +235,7 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     made = List(words)
     made.choose_encoding(db.keyspace.limits)
     db.overwrite(target, made, before, events.LIST, b"sortstore")
-    if client.server.compat.reruns_blocked_command:
+    if client.server.compat.present_lists_wake:
         db.signal_ready(target)
     db.keyspace.dirty += len(words)
     return True

@@ -168,7 +168,7 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
         return replies.integer(-1)
     value.insert(index + (where == b"AFTER"), args[4], limit)
     db.modified(args[1])
-    if client.server.compat.reruns_blocked_command:
+    if client.server.compat.present_lists_wake:
         db.signal_ready(args[1])
     db.keyspace.notify(events.LIST, b"linsert", args[1], db)
     db.keyspace.dirty += 1

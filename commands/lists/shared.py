@@ -34,7 +34,7 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
     if value is None:
         value = List()
         db.add(key, value)
-    elif db.awaited and client.server.compat.reruns_blocked_command:
+    elif db.awaited and client.server.compat.present_lists_wake:
         db.signal_ready(key)  # for clients that wait for more elements than there were
     if left:
         value.push_left(elements, limit)

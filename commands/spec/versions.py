@@ -45,6 +45,9 @@ class Compat:
         # A blocked command runs again when it wakes up. Before: it reads only the key that changed, even if no entry
         # is left, and has its own errors for a deleted key or group.
         self.reruns_blocked_command = number >= (7, 2)
+        # SORT with STORE, and pushes to a list that is there, wake clients that wait for it (not in 8.6.2). Before: only
+        # a new key does.
+        self.present_lists_wake = number >= (8, 8)
         self.reset_ends_no_evict = number >= (7, 2)  # RESET turns off CLIENT NO-EVICT
         # A message that a client's own command publishes follows its reply.
         self.sends_own_messages_after_reply = number >= (7, 2)

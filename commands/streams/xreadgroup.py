@@ -205,6 +205,10 @@ def _deliver(
     before = group.last_id
     claimed, items = 0, b""
     budget = options.budget
+    is_named = is_new and options.no_ack and client.server.compat.propagates_consumer_before_setid
+    if is_named:
+        assert options.group is not None
+        propagate_consumer(client, key, options.group, consumer.name)
     if budget is None:
         pieces, entries, last = stream.entries_after(before, options.count)
     else:
@@ -215,7 +219,7 @@ def _deliver(
             count = None if count is None else count - claimed
         pieces, entries, last = budget.take(stream, before, count)
     if not pieces:
-        if is_new and (options.no_ack or not claimed):
+        if is_new and not is_named and (options.no_ack or not claimed):
             _propagate_new(client, key, consumer, options)
         return claimed, [items]
     number = pieces[0][2] - pieces[0][1] if len(pieces) == 1 else length_of(pieces)
@@ -231,11 +235,8 @@ def _deliver(
         name = options.group
         assert name is not None
         if no_ack:
-            first = is_new and client.server.compat.propagates_consumer_before_setid
-            if first:
-                propagate_consumer(client, key, name, consumer.name)
             propagate_position(client, key, name, group)
-            if is_new and not first:
+            if is_new and not is_named:
                 propagate_consumer(client, key, name, consumer.name)
         else:
             propagate_read(client, key, name, group, consumer.name, texts, before)

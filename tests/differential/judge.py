@@ -16,6 +16,10 @@ CASES = [case for path in sorted(FOLDER.glob("*.script")) for case in parse_scri
 NEWER = [case for path in sorted((FOLDER / "newer").glob("*.script")) for case in parse_script(path)]
 # Cases of what Redis 7.0 did otherwise and Rillet as 7.0 does not: beside the newest Redis only.
 NEWEST_ONLY = [case for path in sorted((FOLDER / "newest").glob("*.script")) for case in parse_script(path)]
+# On servers that allow DEBUG: expired keys stay until somebody meets them.
+WITH_DEBUG = [
+    case for path in sorted((FOLDER / "with_debug").glob("*.script")) for case in parse_script(path)
+]
 # By the name of a file, which may be there in both folders.
 FILES: dict[str, list[Case]] = {}
 for _case in CASES + NEWER:

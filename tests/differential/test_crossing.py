@@ -16,6 +16,11 @@ KNOWN = {
     text.partition("\n")[0]: read_story(text)
     for text in (Path(__file__).parent / "stories.txt").read_text().split("\n\n")[1:]
 }
+# 8.6 does not check keys at EXEC (keys-at-exec).
+NOT_AS_8_6 = {
+    "commands of a transaction that the user may no longer run are errors",
+    "EXEC fails if its last command is refused",
+}
 SIZE = 60
 # By version of Rillet: so many stories of fixed seeds take some five seconds.
 STORIES = examples(40)
@@ -34,7 +39,11 @@ def test_stories_that_cross_features_leave_the_same_as_on_the_real_server(mine, 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
 def test_what_once_differed_is_as_on_the_real_server(mine, real):
     with Crossed(mine, real) as comparison:
-        found = {name: comparison.first_difference(story) for name, story in KNOWN.items()}
+        found = {
+            name: comparison.first_difference(story)
+            for name, story in KNOWN.items()
+            if mine != "rillet-8.6" or name not in NOT_AS_8_6
+        }
     wrong = [f"{name}\n{describe(KNOWN[name], each)}" for name, each in found.items() if each is not None]
     assert not wrong, "\n".join(wrong)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from _pytest.mark.structures import ParameterSet
-from differential.judge import CASES, NEWER, NEWEST_ONLY, judge, judge_as_7_2, side_by_side
+from differential.judge import CASES, NEWER, NEWEST_ONLY, WITH_DEBUG, judge, judge_as_7_2, side_by_side
 from differential.on_purpose import NOT_AS_BETWEEN, NOT_AS_VALKEY, ON_PURPOSE, PAGE
 from differential.pairs import NEWEST, PAIRS
 from support.script import Answer, Case, play_case
@@ -69,7 +69,7 @@ def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, answers):
 
 
 def test_every_named_difference_is_used():
-    steps = [step for case in CASES + NEWER + NEWEST_ONLY for step in case.steps]
+    steps = [step for case in CASES + NEWER + NEWEST_ONLY + WITH_DEBUG for step in case.steps]
     assert {step.valkey for step in steps if step.valkey} == set(NOT_AS_VALKEY)
     assert {step.between for step in steps if step.between} == set(NOT_AS_BETWEEN)
     assert {step.purpose for step in steps if step.purpose} <= set(ON_PURPOSE)
