@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from support.deployments.replication import Peer, call, follow, in_step, info, pause
 from support.until import until
+from support.wire import encode_command
 
 
 def state(server):
@@ -128,11 +129,13 @@ def target_of(master, connect, behave):
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for link in links:
-            link.close()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for link in links:
+                link.close()
 
 
 def handshake(peer, answer):
@@ -156,9 +159,10 @@ def test_a_forced_failover_to_a_hostile_target_can_be_aborted(started, connect, 
     call(master, "SET", "k", "1")
     with target_of(master, connect, behave) as port, master.wire() as writer:
         call(master, "SET", "k", "2")
-        forced = call(master, "FAILOVER", "TO", "127.0.0.1", port, "FORCE", "TIMEOUT", 50)
-        assert forced == b"OK"
-        writer.send("SET", "k", "3")
+        # In one write: what comes after the timeout meets a replica.
+        forced = encode_command("FAILOVER", "TO", "127.0.0.1", port, "FORCE", "TIMEOUT", 50)
+        writer.send_raw(forced + encode_command("SET", "k", "3"))
+        assert writer.read().value == b"OK"
         until(lambda: state(master) == "failover-in-progress")
         assert info(master, "role") == "slave"
         assert call(master, "GET", "k") == b"2"
