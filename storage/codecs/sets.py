@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from struct import calcsize, pack
 from typing import Final
 
 from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
@@ -64,13 +65,23 @@ def _unpack_intset(data: bytes) -> list[bytes]:
     ]
 
 
-def set_type(_value: Set, _version: int) -> int:
-    """Return the type byte for sets: 2, known to all versions."""
-    return 2
+def _pack_intset(numbers: list[int]) -> bytes:
+    """Pack sorted integers, each in as many bytes as the largest needs."""
+    span = max(-numbers[0] - 1, numbers[-1]) if numbers else 0
+    code = "h" if span < 1 << 15 else "i" if span < 1 << 31 else "q"
+    return pack(f"<II{len(numbers)}{code}", calcsize(f"<{code}"), len(numbers), *numbers)
 
 
-def encode_set(value: Set, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
+def set_type(value: Set, _version: int) -> int:
+    """Return the type byte for a set, known to all versions: an intset stays one, or becomes a hash table, when it is loaded."""
+    return 11 if value.encoding is INTSET else 2
+
+
+def encode_set(value: Set, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield the RDB form of a set in pieces: the bytes that follow its key."""
+    if value_type == 11:
+        yield writing.string(_pack_intset(sorted(map(int, value))))
+        return
     yield encode_length(len(value))
     members = iter(value)
     while some := b"".join(map(writing.string, islice(members, _PAUSE))):
