@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -39,9 +40,9 @@ def need_redis() -> None:
 def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
     """Return ``options`` with defaults added that make each new connection of the client class ``kind`` cheaper.
 
-    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the server
-    for maintenance notifications, which Rillet does not send. If the application sets driver information, nothing is
-    added.
+    For each connection, redis-py reads its version from the package metadata (from 7.2 on; 0.3 ms), and asks the server for
+    maintenance notifications (from 7 on), which Rillet does not send. If the application sets driver information, nothing
+    is added.
     """
     if options.keys() & {"driver_info", "lib_name", "lib_version"}:
         return options
@@ -50,15 +51,15 @@ def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _spared(kind: type) -> dict[str, Any]:
-    try:
-        from redis.driver_info import DriverInfo
+    spared: dict[str, Any] = {}
+    with contextlib.suppress(ImportError):  # before redis-py 7
         from redis.maint_notifications import MaintNotificationsConfig
-    except ImportError:  # an older one
-        return {}
-    spared = {
-        "driver_info": DriverInfo(),
-        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-    }
+
+        spared["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+    with contextlib.suppress(ImportError):  # redis-py 7.0 and 7.1 read their version only once
+        from redis.driver_info import DriverInfo
+
+        spared["driver_info"] = DriverInfo()
     known = inspect.signature(kind).parameters  # in redis-py 7 asyncio has no such notifications
     return {name: value for name, value in spared.items() if name in known}
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import redis
 
 _HELLO: Final = b"\r\nHELLO\r\n"
-SETINFO: Final = b"\r\nSETINFO\r\n"
+# A server without them refuses these, which redis-py ignores.
+_OPTIONAL: Final = (b"\r\nSETINFO\r\n", b"\r\nMAINT_NOTIFICATIONS\r\n")
 # Attributes of a client and its parts that normal use changes, or that are shared between clients.
 _MOVING: Final = {
     "_available_connections", "_created_connections", "_in_use_connections",
@@ -105,7 +106,7 @@ def connection_class() -> type[redis.Connection]:
                 try:
                     reply = super().read_response()
                 except ResponseError:
-                    if SETINFO not in sent:  # an older server refuses SETINFO; redis-py ignores that, too
+                    if not may_be_refused(sent):
                         raise
                 else:
                     if _HELLO in sent:
@@ -157,6 +158,11 @@ def taken(pools: Iterable[redis.ConnectionPool]) -> Iterator[list[bytes]]:
                 pool._available_connections[:0] = sleeping  # noqa: SLF001
 
 
+def may_be_refused(sent: bytes) -> bool:
+    """Return True if redis-py ignores an error reply to this packed command of its greeting."""
+    return any(each in sent for each in _OPTIONAL)
+
+
 def joined(command: Any) -> bytes:
     """Join the parts of a packed redis-py command."""
     if isinstance(command, str):
@@ -195,16 +201,20 @@ class KeptClient:
         return bool(_state_of(connection) == self._connection)
 
 
-def _insides_of(thing: Any) -> list[tuple[Any, Any]]:
+def _insides_of(thing: Any, seen: frozenset[int] = frozenset()) -> list[tuple[Any, Any]]:
     """Return a redis-py object and all its parts, each with a copy of its contents.
 
     Comparing these takes a fifth of the time of a comparison with a new object (20 instead of 90 us).
+
+    Args:
+        seen: the identities of the objects that hold it; with RESP3, the options of redis-py 7's pool hold the pool.
     """
-    held = None if isinstance(thing, _ATOMS) else _held_by(thing)
+    held = None if isinstance(thing, _ATOMS) or id(thing) in seen else _held_by(thing)
     if held is None:
         return []
     values = held.values() if isinstance(held, dict) else held
-    inside = [each for value in values for each in _insides_of(value)]
+    seen |= {id(thing)}
+    inside = [each for value in values for each in _insides_of(value, seen)]
     return inside if isinstance(thing, tuple) else [(thing, held), *inside]
 
 
@@ -232,13 +242,14 @@ def _held_by(thing: Any) -> Any:
     return {name: value for name, value in parts.items() if name not in _MOVING}
 
 
-def _state_of(thing: Any) -> Any:
-    """Return the state of a redis-py object; equally created objects have equal states."""
-    held = None if isinstance(thing, _ATOMS) else _held_by(thing)
+def _state_of(thing: Any, seen: frozenset[int] = frozenset()) -> Any:
+    """Return the state of a redis-py object; equally created objects have equal states. ``seen``: as for ``_insides_of``."""
+    held = None if isinstance(thing, _ATOMS) or id(thing) in seen else _held_by(thing)
     if held is None:
         return thing if isinstance(thing, _ATOMS) else type(thing)
+    seen |= {id(thing)}
     if isinstance(held, dict):
-        held = {name: _state_of(value) for name, value in held.items()}
+        held = {name: _state_of(value, seen) for name, value in held.items()}
     else:
-        held = [_state_of(each) for each in held]
+        held = [_state_of(each, seen) for each in held]
     return type(thing), held

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
-from .clients_across_resets import SETINFO, joined
+from .clients_across_resets import joined, may_be_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,7 +282,7 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio
                     try:
                         await self.read_response()
                     except ResponseError:
-                        if SETINFO not in sent:  # an older server refuses SETINFO; redis-py ignores that, too
+                        if not may_be_refused(sent):
                             raise
             except BaseException:
                 await self.disconnect(nowait=True)

@@ -16,6 +16,7 @@ from support.until import until
 
 import rillet.testing
 from rillet.server.net.sockets_across_resets import _commands
+from rillet.testing.clients_across_resets import KeptClient, _state_of
 from rillet.testing.control import encode
 
 
@@ -306,6 +307,26 @@ def test_the_fixture_keeps_its_client(tmp_path):
             assert rillet is seen[0]
         """,
     ).outcome(passed=3)
+
+
+def test_a_client_whose_parts_hold_each_other_serves_the_next_test(server):
+    """With RESP3, the options of redis-py 7's pool hold the pool."""
+    client = server.client()
+    client.connection_pool.connection_kwargs["itself"] = client.connection_pool
+    kept = KeptClient(client)
+    assert kept.is_as_new()
+    assert _state_of(client) == _state_of(client)
+    client.connection_pool.connection_kwargs["db"] = 1
+    assert not kept.is_as_new()
+
+
+def test_what_redis_py_may_ask_in_vain_is_refused_after_the_reset_too(server):
+    notifications = pytest.importorskip("redis.maint_notifications")
+    options = RESP3 | {"maint_notifications_config": notifications.MaintNotificationsConfig(enabled="auto")}
+    for _ in range(2):
+        server.reset()
+        with server.client_of_test(**options) as client:
+            assert client.set("k", "v")
 
 
 def test_the_first_pipeline_arrives_in_one_piece_behind_the_greeting(server):
