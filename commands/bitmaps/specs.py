@@ -18,9 +18,9 @@ _GET = block("get-block", _ENCODING, _OFFSET, after="GET")
 
 BITFIELD = family.write("BITFIELD", arity=-2, flags="denyoom",
     keys=(at(1, "RW access update variable_flags",
-            notes="This command allows both access and modification of the key"),), since="3.2.0",
+            notes="its operations read and write"),), since="3.2.0",
     summary="Reads and changes integers of any width in the string at a key.",
-    complexity="O(1) for each subcommand specified",
+    complexity="O(N); N: operations given",
     arguments=(KEY,
         optional(many(oneof("operation", _GET,
                     block("write",
@@ -33,7 +33,7 @@ BITFIELD = family.write("BITFIELD", arity=-2, flags="denyoom",
 
 BITFIELD_RO = family.read("BITFIELD_RO", arity=-2, flags="fast", keys=READS, since="6.0.0",
     summary="Reads integers of any width from the string at a key.",
-    complexity="O(1) for each subcommand specified",
+    complexity="O(N); N: operations given",
     arguments=(KEY, optional(many(_GET, with_token=True))))
 
 SETBIT = family.write("SETBIT", arity=4, flags="denyoom", keys=CHANGES, since="2.2.0",
@@ -46,13 +46,13 @@ GETBIT = family.read("GETBIT", arity=3, flags="fast", keys=READS, since="2.2.0",
 
 BITCOUNT = family.read("BITCOUNT", arity=-2, keys=READS, since="2.6.0",
     summary="Counts the bits that are set in the string at a key.",
-    complexity="O(N)",
+    complexity="O(N); N: bytes of the value",
     arguments=(KEY, optional(block("range", integer("start"), integer("end"), _UNIT))),
     history={"7.0.0": "Added BYTE and BIT."})
 
 BITPOS = family.read("BITPOS", arity=-3, keys=READS, since="2.8.7",
     summary="Finds the first bit that is set, or clear, in the string at a key.",
-    complexity="O(N)",
+    complexity="O(N); N: bytes of the value",
     arguments=(KEY, integer("bit"),
         optional(block("range", integer("start"), optional(block("end-unit-block", integer("end"), _UNIT))))),
     history={"7.0.0": "Added BYTE and BIT."})
@@ -60,7 +60,7 @@ BITPOS = family.read("BITPOS", arity=-3, keys=READS, since="2.8.7",
 BITOP = family.write("BITOP", arity=-4, flags="denyoom",
     keys=(at(2, "OW update"), at(3, "RO access", last=-1)), since="2.6.0",
     summary="Combines strings bit by bit and stores the result.",
-    complexity="O(N)",
+    complexity="O(N); N: bytes of the value",
     arguments=(oneof("operation", token("AND"), token("OR"), token("XOR"), token("NOT"),
             *(silent(token(word, since="8.2.0")) for word in ("DIFF", "DIFF1", "ANDOR", "ONE"))), key("destkey"), many(key("key", spec=1))))
 

@@ -83,12 +83,12 @@ CLIENT_PAUSE = family.command("CLIENT|PAUSE", arity=-3, flags="admin noscript lo
 CLIENT_UNPAUSE = family.command("CLIENT|UNPAUSE", arity=2, flags="admin noscript loading stale",
     since="6.2.0",
     summary="Ends a pause.",
-    complexity="O(N) Where N is the number of paused clients")
+    complexity="O(N); N: paused clients")
 
 CLIENT_UNBLOCK = family.command("CLIENT|UNBLOCK", arity=-3, flags="admin noscript loading stale",
     since="5.0.0",
     summary="Ends the wait of a client that is blocked.",
-    complexity="O(log N) where N is the number of client connections",
+    complexity="O(log(N)); N: clients",
     arguments=(integer("client-id"), optional(oneof("unblock-type", token("TIMEOUT"), token("ERROR")))))
 
 CLIENT_HELP = family.help("CLIENT", since="5.0.0")
@@ -96,7 +96,7 @@ CLIENT_HELP = family.help("CLIENT", since="5.0.0")
 CLIENT_LIST = family.command("CLIENT|LIST", arity=-2, flags="admin noscript loading stale",
     tips="nondeterministic_output", since="2.4.0",
     summary="Lists the open connections.",
-    complexity="O(N) where N is the number of client connections",
+    complexity="O(N); N: clients",
     arguments=(optional(oneof("client-type", token("NORMAL"), token("MASTER"), token("REPLICA"),
                 token("PUBSUB"), after="TYPE", since="5.0.0")),
         optional(many(integer("client-id", "ID", since="6.2.0")))),
@@ -118,7 +118,7 @@ CLIENT_INFO = family.command("CLIENT|INFO", arity=2, flags="noscript loading sta
 
 CLIENT_KILL = family.command("CLIENT|KILL", arity=-3, flags="admin noscript loading stale", since="2.4.0",
     summary="Closes connections.",
-    complexity="O(N) where N is the number of client connections",
+    complexity="O(N); N: clients",
     arguments=(oneof("filter", string("old-format", display="ip:port", deprecated_since="2.8.12"),
             many(_NEW_FILTERS)),),
     history={
@@ -140,7 +140,7 @@ HELLO = family.command("HELLO", arity=-1, flags="noscript loading stale fast no_
 AUTH = family.command("AUTH", arity=-2, flags="noscript loading stale fast no_auth allow_busy",
     since="1.0.0",
     summary="Logs the connection in.",
-    complexity="O(N) where N is the number of passwords defined for the user",
+    complexity="O(N); N: passwords of the user",
     arguments=(optional(string("username", since="6.0.0")), string("password")),
     history={"6.0.0": "Added the username: users of the ACL."})
 
@@ -155,7 +155,7 @@ ECHO = family.command("ECHO", arity=2, flags="loading stale fast", since="1.0.0"
 
 QUIT = family.command("QUIT", arity=-1, flags="noscript loading stale fast no_auth allow_busy", since="1.0.0",
     doc_flags="deprecated", deprecated_since="7.2.0", replaced_by="just closing the connection",
-    summary="Closes the connection.")
+    summary="Asks the server to close the connection.")
 
 SELECT = family.command("SELECT", arity=2, flags="loading stale fast", since="1.0.0",
     summary="Changes the connection's database.",
@@ -167,7 +167,7 @@ RESET = family.command("RESET", arity=1, flags="noscript loading stale fast no_a
 
 CLIENT_TRACKING = family.command("CLIENT|TRACKING", arity=-3, flags="noscript loading stale", since="6.0.0",
     summary="Switches messages about changed keys, for client-side caching, on or off.",
-    complexity="O(1). Some options may introduce additional complexity.",
+    complexity="O(P); P: prefixes given",
     arguments=(oneof("status", token("ON"), token("OFF")), optional(integer("client-id", "REDIRECT")),
         optional(many(string("prefix", "PREFIX"), with_token=True)), switch("BCAST"), switch("OPTIN"),
         switch("OPTOUT"), switch("NOLOOP")))

@@ -40,10 +40,7 @@ _GEORADIUS_RO_ARGUMENTS = (
     *(*_WITH, _COUNT_ANY_LATER, _ORDER),
 )
 _GEORADIUSBYMEMBER_RO_ARGUMENTS = (KEY, string("member"), double("radius"), _UNIT, *_WITH, _COUNT, _ORDER)
-_RADIUS_COST = (
-    "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area "
-    "delimited by center and radius and M is the number of items inside the index."
-)
+_RADIUS_COST = "O(log(M)+N); M: members of the index, N: members in the square around the circle"
 
 
 def _stores(start: int) -> tuple[KeySpec, KeySpec]:
@@ -65,7 +62,7 @@ def _stores(start: int) -> tuple[KeySpec, KeySpec]:
 
 GEOADD = family.write("GEOADD", arity=-5, flags="denyoom", keys=UPDATES, since="3.2.0",
     summary="Adds members with their places to a sorted set, or gives members other places.",
-    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    complexity="O(M*log(N)); M: members given, N: members of the sorted set",
     arguments=(KEY, optional(oneof("condition", token("NX"), token("XX"), since="6.2.0")),
         switch("CH", name="change", since="6.2.0"),
         many(block("data", _LONGITUDE, _LATITUDE, string("member")))),
@@ -77,26 +74,24 @@ GEODIST = family.read("GEODIST", arity=-4, keys=READS, since="3.2.0",
 
 GEOHASH = family.read("GEOHASH", arity=-2, keys=READS, since="3.2.0",
     summary="Returns the places of members as the usual geohash texts.",
-    complexity="O(1) for each member requested.",
+    complexity="O(N); N: members given",
     arguments=(KEY, _MEMBERS))
 
 GEOPOS = family.read("GEOPOS", arity=-2, keys=READS, since="3.2.0",
     summary="Returns the longitudes and latitudes of members.",
-    complexity="O(1) for each member requested.",
+    complexity="O(N); N: members given",
     arguments=(KEY, _MEMBERS))
 
 GEOSEARCH = family.read("GEOSEARCH", arity=-7, keys=READS, since="6.2.0",
     summary="Returns the members within a circle or a box.",
-    complexity="O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the "
-        "shape provided as the filter and M is the number of items inside the shape",
+    complexity="O(log(M)+N); M: members of the index, N: members in the cells that the area touches",
     arguments=(KEY, *_FROM_AND_BY, *_WITH),
     history={"7.0.0": "Units may be in capitals."})
 
 GEOSEARCHSTORE = family.write("GEOSEARCHSTORE", arity=-8, flags="denyoom",
     keys=(at(1, "OW update"), at(2, "RO access")), since="6.2.0",
     summary="Stores the members within a circle or a box as another sorted set.",
-    complexity="O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the "
-        "shape provided as the filter and M is the number of items inside the shape",
+    complexity="O(log(M)+N); M: members of the index, N: members in the cells that the area touches",
     arguments=(key("destination"), key("source", spec=1), *_FROM_AND_BY, switch("STOREDIST")),
     history={"7.0.0": "Units may be in capitals."})
 

@@ -43,8 +43,8 @@ _TIMES = (
     unix_time("unix-time-seconds", "EXAT"),
     unix_time("unix-time-milliseconds", "PXAT"),
 )
-_FIELDS_COST = "O(N) where N is the number of specified fields"
-_HASH_COST = "O(N) where N is the size of the hash."
+_FIELDS_COST = "O(N); N: fields given"
+_HASH_COST = "O(N); N: fields of the hash"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -96,15 +96,14 @@ HPERSIST = family.write("HPERSIST", arity=-5, flags="fast", keys=UPDATES, since=
 
 HSET = family.write("HSET", arity=-4, flags="denyoom fast", keys=UPDATES, since="2.0.0",
     summary="Sets fields of a hash; creates the hash if it is missing.",
-    complexity="O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is "
-        "called with multiple field/value pairs.",
+    complexity="O(N); N: fields given",
     arguments=(KEY, _PAIRS),
     history={"4.0.0": "Allowed more than one field and value."})
 
 HMSET = family.write("HMSET", arity=-4, flags="denyoom fast", keys=UPDATES, since="2.0.0",
     doc_flags="deprecated", deprecated_since="4.0.0", replaced_by="`HSET` with multiple field-value pairs",
     summary="Sets fields of a hash; creates the hash if it is missing.",
-    complexity="O(N) where N is the number of fields being set.",
+    complexity="O(N); N: fields given",
     arguments=(KEY, _PAIRS))
 
 HSETNX = family.write("HSETNX", arity=4, flags="denyoom fast", keys=INSERTS, since="2.0.0",
@@ -117,7 +116,7 @@ HGET = family.read("HGET", arity=3, flags="fast", keys=READS, since="2.0.0",
 
 HMGET = family.read("HMGET", arity=-3, flags="fast", keys=READS, since="2.0.0",
     summary="Returns the values of fields of a hash.",
-    complexity="O(N) where N is the number of fields being requested.",
+    complexity="O(N); N: fields given",
     arguments=(KEY, many(_FIELD)))
 
 HGETALL = family.read("HGETALL", arity=2, keys=READS, tips="nondeterministic_output_order", since="2.0.0",
@@ -149,7 +148,7 @@ HSTRLEN = family.read("HSTRLEN", arity=3, flags="fast", keys=INSPECTS, since="3.
 
 HDEL = family.write("HDEL", arity=-3, flags="fast", keys=DELETES, since="2.0.0",
     summary="Deletes fields of a hash, and the hash with the last of them.",
-    complexity="O(N) where N is the number of fields to be removed.",
+    complexity="O(N); N: fields given",
     arguments=(KEY, many(_FIELD)),
     history={"2.4.0": "Allowed more than one field."})
 
@@ -163,14 +162,14 @@ HINCRBYFLOAT = family.write("HINCRBYFLOAT", arity=4, flags="denyoom fast", keys=
     arguments=(KEY, _FIELD, double("increment")))
 
 HGETEX = family.write("HGETEX", arity=-5, flags="fast",
-    keys=(at(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),), since="8.0.0",
+    keys=(at(1, "RW access update", notes="it may change when the fields expire"),), since="8.0.0",
     summary="Returns the values of fields of a hash and sets or removes their expiry.",
     complexity=_FIELDS_COST,
     arguments=(KEY, optional(oneof("expiration", *_TIMES, token("PERSIST"))), _FIELDS))
 
 HSETEX = family.write("HSETEX", arity=-6, flags="denyoom fast", keys=UPDATES, since="8.0.0",
     summary="Sets fields of a hash and their expiry; creates the hash if it is missing.",
-    complexity="O(N) where N is the number of fields being set.",
+    complexity="O(N); N: fields given",
     arguments=(KEY, optional(oneof("condition", token("FNX"), token("FXX"))),
         optional(oneof("expiration", *_TIMES, token("KEEPTTL"))),
         block("fields", integer("numfields"), _PAIRS, after="FIELDS")))
@@ -181,41 +180,40 @@ HGETDEL = family.write("HGETDEL", arity=-5, flags="fast", keys=TAKES, since="8.0
     arguments=(KEY, _FIELDS))
 
 HIMPORT = family.container("HIMPORT", categories="hash", since="8.10.0",
-    summary="A container for commands that make many hashes of the same fields.")
+    summary="Groups the commands that make many hashes of the same fields.")
 
 HIMPORT_PREPARE = family.command("HIMPORT|PREPARE", arity=-4, flags="denyoom",
     tips="request_policy:all_shards", since="8.10.0",
     summary="Gives a name to a list of fields, for this connection.",
-    complexity="O(N*log(N)) where N is the number of fields.",
+    complexity="O(N*log(N)); N: fields given",
     arguments=(string("fieldset-name"), many(_FIELD)))
 
 HIMPORT_SET = family.write("HIMPORT|SET", arity=-5, flags="denyoom", keys=(at(2, "OW update"),),
     since="8.10.0",
     summary="Creates a hash of prepared fields and the given values, in place of any hash at the key.",
-    complexity="O(N) where N is the number of fields in the fieldset.",
+    complexity="O(N); N: fields of the fieldset",
     arguments=(KEY, string("fieldset-name"), many(string("value"))))
 
 HIMPORT_DISCARD = family.command("HIMPORT|DISCARD", arity=3, tips="request_policy:all_shards",
     since="8.10.0",
     summary="Forgets a list of fields that this connection prepared.",
-    complexity="O(N) where N is the number of fieldsets.",
+    complexity="O(N); N: fieldsets",
     arguments=(string("fieldset-name"),))
 
 HIMPORT_DISCARDALL = family.command("HIMPORT|DISCARDALL", arity=2, tips="request_policy:all_shards",
     since="8.10.0",
     summary="Forgets all lists of fields that this connection prepared.",
-    complexity="O(N) where N is the number of fieldsets.")
+    complexity="O(N); N: fieldsets")
 
 HSCAN = family.read("HSCAN", arity=-3, keys=READS, tips="nondeterministic_output", since="2.8.0",
     summary="Walks over the fields of a hash, some at a time.",
-    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection.",
+    complexity="O(C), and O(N) until the cursor is 0 again; C: COUNT, N: all elements",
     arguments=(KEY, integer("cursor"), optional(pattern("pattern", "MATCH")),
         optional(integer("count", "COUNT")), switch("NOVALUES")))
 
 HRANDFIELD = family.read("HRANDFIELD", arity=-2, keys=READS, tips="nondeterministic_output", since="6.2.0",
     summary="Returns random fields of a hash.",
-    complexity="O(N) where N is the number of fields returned",
+    complexity="O(N); N: fields returned",
     arguments=(KEY, optional(block("options", integer("count"), switch("WITHVALUES")))))
 
 # fmt: on

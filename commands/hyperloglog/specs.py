@@ -13,22 +13,21 @@ family = Family(__package__, "hyperloglog", categories="hyperloglog")
 
 PFADD = family.write("PFADD", arity=-2, flags="denyoom fast", keys=INSERTS, since="2.8.9",
     summary="Adds elements to a HyperLogLog; creates it if the key is missing.",
-    complexity="O(1) to add every element.",
+    complexity="O(N); N: elements given",
     arguments=(KEY, optional(many(string("element")))))
 
 PFCOUNT = family.read("PFCOUNT", arity=-2, flags="may_replicate",
     keys=(at(1, "RW access", last=-1,
-            notes="RW because it may change the internal representation of the key, and propagate to replicas"),),
+            notes="it may write the cached count into the value"),),
     since="2.8.9",
     summary="Returns about how many different elements were added to one HyperLogLog, or to any of several.",
-    complexity="O(1) with a very small average constant time when called with a single key. O(N) with N being "
-        "the number of keys, and much bigger constant times, when called with multiple keys.",
+    complexity="O(K); K: keys given; the result of one key is cached",
     arguments=(MANY_KEYS,))
 
 PFMERGE = family.write("PFMERGE", arity=-2, flags="denyoom",
     keys=(at(1, "RW access insert"), at(2, "RO access", last=-1)), since="2.8.9",
     summary="Merges other HyperLogLogs into one.",
-    complexity="O(N) to merge N HyperLogLogs, but with high constant times.",
+    complexity="O(K); K: keys given",
     arguments=(key("destkey"), optional(many(key("sourcekey", spec=1)))))
 
 # fmt: on

@@ -48,45 +48,43 @@ _SORT_RO_ARGUMENTS = (
     optional(oneof("order", token("ASC"), token("DESC"))),
     switch("ALPHA", name="sorting"),
 )
-_DUMP_COST = (
-    "O(N) where N is the number of entries and pending messages of a stream, or of bytes of a string."
-)
+_DUMP_COST = "O(N); N: elements of the value, or its bytes"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
 
 DBSIZE = family.read("DBSIZE", arity=1, flags="fast", group="server",
     tips="request_policy:all_shards response_policy:agg_sum", since="1.0.0",
-    summary="Returns the number of keys in the database.")
+    summary="Counts the keys of the database.")
 
 FLUSHDB = family.write("FLUSHDB", arity=-1, categories="keyspace dangerous", group="server",
     tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
     summary="Deletes all keys of the database.",
-    complexity="O(N) where N is the number of keys in the selected database",
+    complexity="O(N); N: keys of the database",
     arguments=(_FLUSH,),
     history={"4.0.0": "Added ASYNC.", "6.2.0": "Added SYNC."})
 
 FLUSHALL = family.write("FLUSHALL", arity=-1, categories="keyspace dangerous", group="server",
     tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
     summary="Deletes all keys of all databases.",
-    complexity="O(N) where N is the total number of keys in all databases",
+    complexity="O(N); N: keys of all databases",
     arguments=(_FLUSH,),
     history={"4.0.0": "Added ASYNC.", "6.2.0": "Added SYNC."})
 
 SWAPDB = family.write("SWAPDB", arity=3, flags="fast", categories="keyspace dangerous", group="server",
     since="4.0.0",
     summary="Exchanges the keys of two databases.",
-    complexity="O(N) where N is the count of clients watching or blocking on keys from both databases.",
+    complexity="O(N); N: clients that watch or wait for keys of the two databases",
     arguments=(integer("index1"), integer("index2")))
 
 MOVE = family.write("MOVE", arity=3, flags="fast", keys=CHANGES, since="1.0.0",
-    summary="Moves a key to another database.",
+    summary="Moves a key into another database of the server.",
     arguments=(KEY, integer("db")))
 
 COPY = family.write("COPY", arity=-3, flags="denyoom", keys=(at(1, "RO access"), at(2, "OW update")),
     since="6.2.0",
     summary="Copies the value of a key to another key.",
-    complexity="O(N) for a stream of N entries and pending messages. O(1) for string values.",
+    complexity="O(N); N: elements of the value, or its bytes",
     arguments=(key("source"), key("destination", spec=1), optional(integer("destination-db", "DB")),
         switch("REPLACE")))
 
@@ -109,9 +107,7 @@ MIGRATE = family.write("MIGRATE", arity=-6, flags="movablekeys",
         KeySpec(("RW", "access", "delete", "incomplete"), ("keyword", "KEYS", -2), ("range", -1, 1, 0))),
     key_finder=keys_of_migrate, categories="keyspace dangerous", tips="nondeterministic_output", since="2.6.0",
     summary="Moves keys to another server.",
-    complexity="This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target"
-        " instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two"
-        " instances is performed.",
+    complexity="those of DUMP, RESTORE and DEL, and O(N) to send the payloads; N: their bytes",
     arguments=(string("host"), integer("port"), oneof("key-selector", KEY, token("", name="empty-string")),
         integer("destination-db"), integer("timeout"), switch("COPY", since="3.0.0"),
         switch("REPLACE", since="3.0.0"),
@@ -180,26 +176,26 @@ PERSIST = family.write("PERSIST", arity=2, flags="fast", keys=UPDATES, since="2.
 DEL = family.write("DEL", arity=-2, keys=(at(1, "RM delete", last=-1),),
     tips="request_policy:multi_shard response_policy:agg_sum", since="1.0.0",
     summary="Deletes keys.",
-    complexity="O(N) where N is the number of keys that will be removed.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,))
 
 UNLINK = family.write("UNLINK", arity=-2, flags="fast", keys=(at(1, "RM delete", last=-1),),
     tips="request_policy:multi_shard response_policy:agg_sum", since="4.0.0",
     summary="Deletes keys.",
-    complexity="O(1) for each key removed.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,))
 
 EXISTS = family.read("EXISTS", arity=-2, flags="fast", keys=(at(1, "RO", last=-1),),
     tips="request_policy:multi_shard response_policy:agg_sum", since="1.0.0",
     summary="Counts which of the keys exist.",
-    complexity="O(N) where N is the number of keys to check.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,),
     history={"3.0.3": "Allowed more than one key."})
 
 TOUCH = family.read("TOUCH", arity=-2, flags="fast", keys=(at(1, "RO", last=-1),),
     tips="request_policy:multi_shard response_policy:agg_sum", since="3.2.1",
     summary="Sets the time of the last access of keys.",
-    complexity="O(N) where N is the number of keys that will be touched.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,))
 
 TYPE = family.read("TYPE", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
@@ -217,7 +213,7 @@ RENAMENX = family.write("RENAMENX", arity=3, flags="fast",
     history={"3.2.0": "No error when both names are the same."})
 
 OBJECT = family.container("OBJECT", since="2.2.3",
-    summary="A container for commands that look at a value's form.")
+    summary="Groups the commands that look at a value's form.")
 
 OBJECT_ENCODING = family.read("OBJECT|ENCODING", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
     since="2.2.3",
@@ -244,8 +240,7 @@ OBJECT_HELP = family.help("OBJECT", since="6.2.0")
 SCAN = family.read("SCAN", arity=-2,
     tips="nondeterministic_output request_policy:special response_policy:special", since="2.8.0",
     summary="Walks over the keys of the database, some at a time.",
-    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection.",
+    complexity="O(C), and O(N) until the cursor is 0 again; C: COUNT, N: all elements",
     arguments=(integer("cursor"), optional(pattern("pattern", "MATCH")), optional(integer("count", "COUNT")),
         optional(string("type", "TYPE", since="6.0.0"))),
     history={"6.0.0": "Added TYPE."})
@@ -253,8 +248,7 @@ SCAN = family.read("SCAN", arity=-2,
 KEYS = family.read("KEYS", arity=2, categories="keyspace dangerous",
     tips="request_policy:all_shards nondeterministic_output_order", since="1.0.0",
     summary="Returns all keys whose names match a pattern.",
-    complexity="O(N) with N being the number of keys in the database, under the assumption that the key names "
-        "in the database and the given pattern have limited length.",
+    complexity="O(N); N: keys of the database",
     arguments=(pattern(),))
 
 RANDOMKEY = family.read("RANDOMKEY", arity=1,
@@ -264,23 +258,21 @@ RANDOMKEY = family.read("RANDOMKEY", arity=1,
 SORT = family.write("SORT", arity=-2, flags="denyoom movablekeys",
     keys=(at(1, "RO access"),
         KeySpec(("RO", "access"), ("unknown",), ("unknown",),
-            notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"),
+            notes="keys of BY and GET: their names depend on the elements"),
         KeySpec(("OW", "update"), ("unknown",), ("unknown",),
-            notes="For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array")),
+            notes="the key of STORE, which may stand anywhere among the options")),
     key_finder=keys_of_sort, categories="set sortedset list dangerous", since="1.0.0",
     summary="Returns or stores the elements of a list, set or sorted set in order.",
-    complexity="O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of"
-        " returned elements. When the elements are not sorted, complexity is O(N).",
+    complexity="O(N+M*log(M)), or O(N) with BY nosort; N: elements of the key, M: elements returned",
     arguments=(*_SORT_RO_ARGUMENTS, optional(key("destination", "STORE", spec=2))))
 
 SORT_RO = family.read("SORT_RO", arity=-2, flags="movablekeys",
     keys=(at(1, "RO access"),
         KeySpec(("RO", "access"), ("unknown",), ("unknown",),
-            notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort")),
+            notes="keys of BY and GET: their names depend on the elements")),
     categories="set sortedset list dangerous", since="7.0.0",
     summary="Returns the elements of a list, set or sorted set in order.",
-    complexity="O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of"
-        " returned elements. When the elements are not sorted, complexity is O(N).",
+    complexity="O(N+M*log(M)), or O(N) with BY nosort; N: elements of the key, M: elements returned",
     arguments=_SORT_RO_ARGUMENTS)
 
 # fmt: on

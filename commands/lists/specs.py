@@ -39,10 +39,7 @@ _RPOPLPUSH_ARGUMENTS = (_SOURCE, _DESTINATION)
 _LMPOP_ARGUMENTS = (integer("numkeys"), MANY_KEYS, _WHERE, _COUNT)
 _BLPOP_ARGUMENTS = (MANY_KEYS, _TIMEOUT)
 _BLMOVE_ARGUMENTS = (*_LMOVE_ARGUMENTS, _TIMEOUT)
-_PUSH_COST = (
-    "O(1) for each element added, so O(N) to add N elements when the command is called with multiple"
-    " arguments."
-)
+_PUSH_COST = "O(N); N: elements given"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -50,14 +47,14 @@ _PUSH_COST = (
 BLPOP = family.write("BLPOP", arity=-3, flags="blocking", keys=(at(1, "RW access delete", last=-2),),
     since="2.0.0",
     summary="Takes the first element of the first list that exists; waits for one if none does.",
-    complexity="O(N) where N is the number of provided keys.",
+    complexity="O(K); K: keys given",
     arguments=_BLPOP_ARGUMENTS,
     history={"6.0.0": "The timeout is a double instead of an integer."})
 
 BRPOP = family.write("BRPOP", arity=-3, flags="blocking", keys=(at(1, "RW access delete", last=-2),),
     since="2.0.0",
     summary="Takes the last element of the first list that exists; waits for one if none does.",
-    complexity="O(N) where N is the number of provided keys.",
+    complexity="O(K); K: keys given",
     arguments=_BLPOP_ARGUMENTS,
     history={"6.0.0": "The timeout is a double instead of an integer."})
 
@@ -76,7 +73,7 @@ BRPOPLPUSH = family.write("BRPOPLPUSH", arity=4, flags="denyoom blocking",
 BLMPOP = family.write("BLMPOP", arity=-5, flags="blocking movablekeys",
     keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Takes elements from the first list that exists; waits for one if none does.",
-    complexity="O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    complexity="O(K+N); K: keys given, N: elements returned",
     arguments=(_TIMEOUT, *_LMPOP_ARGUMENTS))
 
 LPUSH = family.write("LPUSH", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
@@ -105,13 +102,13 @@ RPUSHX = family.write("RPUSHX", arity=-3, flags="denyoom fast", keys=INSERTS, si
 
 LPOP = family.write("LPOP", arity=-2, flags="fast", keys=TAKES, since="1.0.0",
     summary="Takes the first elements of a list away and returns them.",
-    complexity="O(N) where N is the number of elements returned",
+    complexity="O(N); N: elements returned",
     arguments=_LPOP_ARGUMENTS,
     history={"6.2.0": "Added count."})
 
 RPOP = family.write("RPOP", arity=-2, flags="fast", keys=TAKES, since="1.0.0",
     summary="Takes the last elements of a list away and returns them.",
-    complexity="O(N) where N is the number of elements returned",
+    complexity="O(N); N: elements returned",
     arguments=_LPOP_ARGUMENTS,
     history={"6.2.0": "Added count."})
 
@@ -121,57 +118,50 @@ LLEN = family.read("LLEN", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
 
 LRANGE = family.read("LRANGE", arity=4, keys=READS, since="1.0.0",
     summary="Returns the elements of a list from one index to another.",
-    complexity="O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end "
-        "(HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
+    complexity="O(S+N); S: elements between the start and the nearer end, N: elements returned",
     arguments=(KEY, integer("start"), integer("stop")))
 
 LINDEX = family.read("LINDEX", arity=3, keys=READS, since="1.0.0",
     summary="Returns the element at an index of a list.",
-    complexity="O(N) where N is the number of elements to traverse to get to the element at index. This makes "
-        "asking for the first or the last element of the list O(1).",
+    complexity="O(N); N: elements between the index and the nearer end",
     arguments=(KEY, integer("index")))
 
 LSET = family.write("LSET", arity=4, flags="denyoom", keys=UPDATES, since="1.0.0",
     summary="Replaces the element at an index of a list.",
-    complexity="O(N) where N is the length of the list. Setting either the first or the last element of the "
-        "list is O(1).",
+    complexity="O(N); N: elements between the index and the nearer end",
     arguments=(KEY, integer("index"), string("element")))
 
 LINSERT = family.write("LINSERT", arity=5, flags="denyoom", keys=INSERTS, since="2.2.0",
     summary="Adds an element to a list, before or after a given one.",
-    complexity="O(N) where N is the number of elements to traverse before seeing the value pivot. This means "
-        "that inserting somewhere on the left end on the list (head) can be considered O(1) and "
-        "inserting somewhere on the right end (tail) is O(N).",
+    complexity="O(N); N: elements before the pivot",
     arguments=(KEY, oneof("where", token("BEFORE"), token("AFTER")), string("pivot"), string("element")))
 
 LREM = family.write("LREM", arity=4, keys=DELETES, since="1.0.0",
     summary="Removes elements that are equal to one from a list.",
-    complexity="O(N+M) where N is the length of the list and M is the number of elements removed.",
+    complexity="O(N); N: elements of the list",
     arguments=(KEY, integer("count"), string("element")))
 
 LTRIM = family.write("LTRIM", arity=4, keys=DELETES, since="1.0.0",
     summary="Removes all elements of a list outside a range of indices.",
-    complexity="O(N) where N is the number of elements to be removed by the operation.",
+    complexity="O(N); N: elements removed",
     arguments=(KEY, integer("start"), integer("stop")))
 
 LPOS = family.read("LPOS", arity=-3, keys=READS, since="6.0.6",
     summary="Returns the indices of elements of a list that are equal to one.",
-    complexity="O(N) where N is the number of elements in the list, for the average case. When searching for "
-        "elements near the head or the tail of the list, or when the MAXLEN option is provided, the "
-        "command may run in constant time.",
+    complexity="O(N); N: elements compared, at most MAXLEN",
     arguments=(KEY, string("element"), optional(integer("rank", "RANK")),
         optional(integer("num-matches", "COUNT")), optional(integer("len", "MAXLEN"))))
 
 LMOVEM = family.write("LMOVEM", arity=-5, flags="denyoom",
     keys=(at(1, "RW access delete"), at(2, "RW insert")), since="8.10.0",
     summary="Takes elements from one end of a list, puts them at one end of another and returns them.",
-    complexity="O(N) where N is the number of elements moved.",
+    complexity="O(N); N: elements moved",
     arguments=(*_LMOVE_ARGUMENTS, _HOW_MANY))
 
 BLMOVEM = family.write("BLMOVEM", arity=-6, flags="denyoom blocking",
     keys=(at(1, "RW access delete"), at(2, "RW insert")), since="8.10.0",
     summary="Moves elements from one list to another and returns them; waits until there are enough.",
-    complexity="O(N) where N is the number of elements moved.",
+    complexity="O(N); N: elements moved",
     arguments=(*_BLMOVE_ARGUMENTS, _HOW_MANY))
 
 LMOVE = family.write("LMOVE", arity=5, flags="denyoom", keys=(at(1, "RW access delete"), at(2, "RW insert")),
@@ -188,7 +178,7 @@ RPOPLPUSH = family.write("RPOPLPUSH", arity=3, flags="denyoom",
 LMPOP = family.write("LMPOP", arity=-4, flags="movablekeys",
     keys=(KeySpec(("RW", "access", "delete"), ("index", 1), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Takes elements from one end of the first list that exists and returns them.",
-    complexity="O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    complexity="O(K+N); K: keys given, N: elements returned",
     arguments=_LMPOP_ARGUMENTS)
 
 # fmt: on

@@ -9,7 +9,7 @@ from ..spec.key_specs import KeySpec
 family = Family(__package__, "scripting", categories="scripting")
 
 _KEYS_AND_ARGS = integer("numkeys"), optional(MANY_KEYS), optional(many(string("arg")))
-_SCRIPT_COST = "Depends on the script that is executed."
+_SCRIPT_COST = "that of the script"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -17,7 +17,7 @@ _SCRIPT_COST = "Depends on the script that is executed."
 EVAL = family.command("EVAL", arity=-3,
     flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
-            notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
+            notes="a script may read and write any of its keys"),),
     since="2.6.0",
     summary="Runs a Lua script.",
     complexity=_SCRIPT_COST,
@@ -25,7 +25,7 @@ EVAL = family.command("EVAL", arity=-3,
 
 EVAL_RO = family.read("EVAL_RO", arity=-3, flags="noscript stale skip_monitor no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
-            notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
+            notes="a script may read any of its keys"),),
     since="7.0.0",
     summary="Runs a Lua script that only reads.",
     complexity=_SCRIPT_COST,
@@ -46,7 +46,7 @@ EVALSHA_RO = family.read("EVALSHA_RO", arity=-3,
     arguments=(string("sha1"), *_KEYS_AND_ARGS))
 
 SCRIPT = family.container("SCRIPT", since="2.6.0",
-    summary="A container for Lua scripts management commands.")
+    summary="Groups the commands on cached Lua scripts.")
 
 SCRIPT_DEBUG = family.command("SCRIPT|DEBUG", arity=3, flags="noscript", since="3.2.0",
     summary="Sets the debug mode of scripts. Only NO in Rillet.",
@@ -55,14 +55,13 @@ SCRIPT_DEBUG = family.command("SCRIPT|DEBUG", arity=3, flags="noscript", since="
 SCRIPT_EXISTS = family.command("SCRIPT|EXISTS", arity=-3, flags="noscript",
     tips="request_policy:all_shards response_policy:agg_logical_and", since="2.6.0",
     summary="Checks which of the scripts are loaded.",
-    complexity="O(N) with N being the number of scripts to check (so checking a single script is an O(1) "
-        "operation).",
+    complexity="O(N); N: scripts given",
     arguments=(many(string("sha1")),))
 
 SCRIPT_FLUSH = family.command("SCRIPT|FLUSH", arity=-2, flags="noscript",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
     summary="Forgets all loaded scripts.",
-    complexity="O(N) with N being the number of scripts in cache",
+    complexity="O(N); N: cached scripts",
     arguments=(optional(oneof("flush-type", token("ASYNC"), token("SYNC"), since="6.2.0")),),
     history={"6.2.0": "Added ASYNC and SYNC."})
 
@@ -73,7 +72,7 @@ SCRIPT_KILL = family.command("SCRIPT|KILL", arity=2, flags="noscript allow_busy"
 SCRIPT_LOAD = family.command("SCRIPT|LOAD", arity=3, flags="noscript stale",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
     summary="Loads a Lua script.",
-    complexity="O(N) with N being the length in bytes of the script body.",
+    complexity="O(N); N: bytes of the script",
     arguments=(string("script"),))
 
 SCRIPT_HELP = family.help("SCRIPT", since="5.0.0")
@@ -81,23 +80,23 @@ SCRIPT_HELP = family.help("SCRIPT", since="5.0.0")
 FCALL = family.command("FCALL", arity=-3,
     flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
-            notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
+            notes="a script may read and write any of its keys"),),
     since="7.0.0",
     summary="Calls a function.",
-    complexity="Depends on the function that is executed.",
+    complexity="that of the function",
     arguments=(string("function"), *_KEYS_AND_ARGS))
 
 FCALL_RO = family.read("FCALL_RO", arity=-3,
     flags="noscript stale skip_monitor no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
-            notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
+            notes="a script may read any of its keys"),),
     since="7.0.0",
     summary="Calls a function that only reads.",
-    complexity="Depends on the function that is executed.",
+    complexity="that of the function",
     arguments=(string("function"), *_KEYS_AND_ARGS))
 
 FUNCTION = family.container("FUNCTION", since="7.0.0",
-    summary="A container for function commands.")
+    summary="Groups the commands on libraries of functions.")
 
 FUNCTION_DELETE = family.write("FUNCTION|DELETE", arity=3, flags="noscript",
     tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
@@ -106,12 +105,12 @@ FUNCTION_DELETE = family.write("FUNCTION|DELETE", arity=3, flags="noscript",
 
 FUNCTION_DUMP = family.command("FUNCTION|DUMP", arity=2, flags="noscript", since="7.0.0",
     summary="Returns all libraries as one binary value.",
-    complexity="O(N) where N is the number of functions")
+    complexity="O(N); N: functions")
 
 FUNCTION_FLUSH = family.write("FUNCTION|FLUSH", arity=-2, flags="noscript",
     tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
     summary="Removes all libraries.",
-    complexity="O(N) where N is the number of functions deleted",
+    complexity="O(N); N: functions deleted",
     arguments=(optional(oneof("flush-type", token("ASYNC"), token("SYNC"))),))
 
 FUNCTION_KILL = family.command("FUNCTION|KILL", arity=2, flags="noscript allow_busy",
@@ -121,19 +120,19 @@ FUNCTION_KILL = family.command("FUNCTION|KILL", arity=2, flags="noscript allow_b
 FUNCTION_LIST = family.command("FUNCTION|LIST", arity=-2, flags="noscript",
     tips="nondeterministic_output_order", since="7.0.0",
     summary="Returns the libraries.",
-    complexity="O(N) where N is the number of functions",
+    complexity="O(N); N: functions",
     arguments=(optional(string("library-name-pattern", "LIBRARYNAME")), switch("WITHCODE")))
 
 FUNCTION_LOAD = family.write("FUNCTION|LOAD", arity=-3, flags="denyoom noscript",
     tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
-    summary="Creates a library.",
-    complexity="O(1) (considering compilation time is redundant)",
+    summary="Loads a library of functions.",
+    complexity="O(N); N: bytes of code",
     arguments=(switch("REPLACE"), string("function-code")))
 
 FUNCTION_RESTORE = family.write("FUNCTION|RESTORE", arity=-3, flags="denyoom noscript",
     tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
     summary="Restores libraries that were dumped.",
-    complexity="O(N) where N is the number of functions on the payload",
+    complexity="O(N); N: functions in the payload",
     arguments=(string("serialized-value"),
         optional(oneof("policy", token("FLUSH"), token("APPEND"), token("REPLACE")))))
 

@@ -17,10 +17,8 @@ family = Family(
     },
 )
 
-_INTERSECTION_COST = (
-    "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
-)
-_UNION_COST = "O(N) where N is the total number of elements in all given sets."
+_INTERSECTION_COST = "O(N*K); N: members of the smallest set, K: sets"
+_UNION_COST = "O(N); N: members of all sets"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -81,20 +79,19 @@ SDIFFCARD = family.read("SDIFFCARD", arity=-3, flags="movablekeys",
 
 SADD = family.write("SADD", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
     summary="Adds members to a set; creates the set if it is missing.",
-    complexity="O(1) for each element added, so O(N) to add N elements when the command is called with multiple"
-        " arguments.",
+    complexity="O(N); N: elements given",
     arguments=(KEY, many(string("member"))),
     history={"2.4.0": "Several members at once."})
 
 SREM = family.write("SREM", arity=-3, flags="fast", keys=DELETES, since="1.0.0",
     summary="Removes members from a set.",
-    complexity="O(N) where N is the number of members to be removed.",
+    complexity="O(N); N: members given",
     arguments=(KEY, many(string("member"))),
     history={"2.4.0": "Several members at once."})
 
 SMOVE = family.write("SMOVE", arity=4, flags="fast", keys=(at(1, "RW access delete"), at(2, "RW insert")),
     since="1.0.0",
-    summary="Moves a member from one set to another.",
+    summary="Moves a member from a set to another set.",
     arguments=(key("source"), key("destination", spec=1), string("member")))
 
 SISMEMBER = family.read("SISMEMBER", arity=3, flags="fast", keys=INSPECTS, since="1.0.0",
@@ -103,7 +100,7 @@ SISMEMBER = family.read("SISMEMBER", arity=3, flags="fast", keys=INSPECTS, since
 
 SMISMEMBER = family.read("SMISMEMBER", arity=-3, flags="fast", keys=READS, since="6.2.0",
     summary="Checks for each of several members whether a set has it.",
-    complexity="O(N) where N is the number of elements being checked for membership",
+    complexity="O(N); N: members given",
     arguments=(KEY, many(string("member"))))
 
 SCARD = family.read("SCARD", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
@@ -111,28 +108,26 @@ SCARD = family.read("SCARD", arity=2, flags="fast", keys=INSPECTS, since="1.0.0"
     arguments=(KEY,))
 
 SMEMBERS = family.read("SMEMBERS", arity=2, keys=READS, tips="nondeterministic_output_order", since="1.0.0",
-    summary="Returns all members of a set.",
-    complexity="O(N) where N is the set cardinality.",
+    summary="Returns the members of a set.",
+    complexity="O(N); N: members of the set",
     arguments=(KEY,))
 
 SPOP = family.write("SPOP", arity=-2, flags="fast", keys=TAKES, tips="nondeterministic_output",
     since="1.0.0",
     summary="Removes random members and returns them; deletes the set with its last member.",
-    complexity="Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
+    complexity="O(N); N: members popped",
     arguments=(KEY, optional(integer("count", since="3.2.0"))),
     history={"3.2.0": "Added count."})
 
 SRANDMEMBER = family.read("SRANDMEMBER", arity=-2, keys=READS, tips="nondeterministic_output", since="1.0.0",
     summary="Returns random members.",
-    complexity="Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed "
-        "count.",
+    complexity="O(N); N: members returned",
     arguments=(KEY, optional(integer("count", since="2.6.0"))),
     history={"2.6.0": "Added count."})
 
 SSCAN = family.read("SSCAN", arity=-3, keys=READS, tips="nondeterministic_output", since="2.8.0",
     summary="Walks over the members of a set, some at a time.",
-    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection.",
+    complexity="O(C), and O(N) until the cursor is 0 again; C: COUNT, N: all elements",
     arguments=(KEY, integer("cursor"), optional(pattern("pattern", "MATCH")),
         optional(integer("count", "COUNT"))))
 

@@ -44,16 +44,9 @@ _AGGREGATE = optional(
         after="AGGREGATE",
     )
 )
-_SEARCH_COST = "O(log(N)) with N being the number of elements in the sorted set."
-_RANGE_COST = (
-    "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements "
-    "being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you"
-    " can consider it O(log(N))."
-)
-_REMOVAL_COST = (
-    "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements "
-    "removed by the operation."
-)
+_SEARCH_COST = "O(log(N)); N: members of the sorted set"
+_RANGE_COST = "O(log(N)+M); N: members of the sorted set, M: members returned or skipped by LIMIT"
+_REMOVAL_COST = "O(log(N)+M); N: members of the sorted set, M: members removed"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -61,59 +54,52 @@ _REMOVAL_COST = (
 ZUNION = family.read("ZUNION", arity=-3, flags="movablekeys",
     keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="6.2.0",
     summary="Returns the members that any of the sorted sets has.",
-    complexity="O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
-        "number of elements in the resulting sorted set.",
+    complexity="O(N+M*log(M)); N: members of all sorted sets, M: members of the result",
     arguments=(integer("numkeys"), MANY_KEYS, _WEIGHTS, _AGGREGATE, switch("WITHSCORES")),
     history={"8.8.0": "Added COUNT to AGGREGATE."})
 
 ZINTER = family.read("ZINTER", arity=-3, flags="movablekeys",
     keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="6.2.0",
     summary="Returns the members that all sorted sets have.",
-    complexity="O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of"
-        " input sorted sets and M being the number of elements in the resulting sorted set.",
+    complexity="O(N*K+M*log(M)); N: members of the smallest sorted set, K: sorted sets, M: members of the result",
     arguments=(integer("numkeys"), MANY_KEYS, _WEIGHTS, _AGGREGATE, switch("WITHSCORES")),
     history={"8.8.0": "Added COUNT to AGGREGATE."})
 
 ZDIFF = family.read("ZDIFF", arity=-3, flags="movablekeys",
     keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="6.2.0",
     summary="Returns the members of the first sorted set that no other has.",
-    complexity="O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the"
-        " size of the first set, and K is the size of the result set.",
+    complexity="O(L+M*log(M)); L: members of all sorted sets, M: members of the result",
     arguments=(integer("numkeys"), MANY_KEYS, switch("WITHSCORES")))
 
 ZUNIONSTORE = family.write("ZUNIONSTORE", arity=-4, flags="denyoom movablekeys",
     keys=(at(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))), since="2.0.0",
     summary="Stores the members that any of the sorted sets has as another one.",
-    complexity="O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
-        "number of elements in the resulting sorted set.",
+    complexity="O(N+M*log(M)); N: members of all sorted sets, M: members of the result",
     arguments=(key("destination"), integer("numkeys"), many(key("key", spec=1)), _WEIGHTS, _AGGREGATE),
     history={"8.8.0": "Added COUNT to AGGREGATE."})
 
 ZINTERSTORE = family.write("ZINTERSTORE", arity=-4, flags="denyoom movablekeys",
     keys=(at(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))), since="2.0.0",
     summary="Stores the members that all sorted sets have as another one.",
-    complexity="O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of"
-        " input sorted sets and M being the number of elements in the resulting sorted set.",
+    complexity="O(N*K+M*log(M)); N: members of the smallest sorted set, K: sorted sets, M: members of the result",
     arguments=(key("destination"), integer("numkeys"), many(key("key", spec=1)), _WEIGHTS, _AGGREGATE),
     history={"8.8.0": "Added COUNT to AGGREGATE."})
 
 ZDIFFSTORE = family.write("ZDIFFSTORE", arity=-4, flags="denyoom movablekeys",
     keys=(at(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))), since="6.2.0",
     summary="Stores the members of the first sorted set that no other has as another one.",
-    complexity="O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the"
-        " size of the first set, and K is the size of the result set.",
+    complexity="O(L+M*log(M)); L: members of all sorted sets, M: members of the result",
     arguments=(key("destination"), integer("numkeys"), many(key("key", spec=1))))
 
 ZINTERCARD = family.read("ZINTERCARD", arity=-3, flags="movablekeys",
     keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Counts the members that all sorted sets have.",
-    complexity="O(N*K) worst case with N being the smallest input sorted set, K being the number of input "
-        "sorted sets.",
+    complexity="O(N*K); N: members of the smallest sorted set, K: sorted sets",
     arguments=(integer("numkeys"), MANY_KEYS, optional(integer("limit", "LIMIT"))))
 
 ZADD = family.write("ZADD", arity=-4, flags="denyoom fast", keys=UPDATES, since="1.2.0",
     summary="Adds members with their scores to a sorted set, or gives members other scores.",
-    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    complexity="O(M*log(N)); M: members given, N: members of the sorted set",
     arguments=(KEY, optional(oneof("condition", token("NX"), token("XX"), since="3.0.2")),
         optional(oneof("comparison", token("GT"), token("LT"), since="6.2.0")),
         switch("CH", name="change", since="3.0.2"), switch("INCR", name="increment", since="3.0.2"),
@@ -127,13 +113,12 @@ ZADD = family.write("ZADD", arity=-4, flags="denyoom fast", keys=UPDATES, since=
 ZINCRBY = family.write("ZINCRBY", arity=4, flags="denyoom fast", keys=CHANGES, since="1.2.0",
     summary="Adds to the score of a member of a sorted set; creates the member and the set if they are "
         "missing.",
-    complexity="O(log(N)) where N is the number of elements in the sorted set.",
+    complexity="O(log(N)); N: members of the sorted set",
     arguments=(KEY, integer("increment"), string("member")))
 
 ZREM = family.write("ZREM", arity=-3, flags="fast", keys=DELETES, since="1.2.0",
     summary="Removes members from a sorted set.",
-    complexity="O(M*log(N)) with N being the number of elements in the sorted set and M the number of elements "
-        "to be removed.",
+    complexity="O(M*log(N)); M: members given, N: members of the sorted set",
     arguments=(KEY, many(string("member"))),
     history={"2.4.0": "Several members at once."})
 
@@ -147,50 +132,46 @@ ZSCORE = family.read("ZSCORE", arity=3, flags="fast", keys=READS, since="1.2.0",
 
 ZMSCORE = family.read("ZMSCORE", arity=-3, flags="fast", keys=READS, since="6.2.0",
     summary="Returns the scores of several members of a sorted set.",
-    complexity="O(N) where N is the number of members being requested.",
+    complexity="O(N); N: members given",
     arguments=(KEY, many(string("member"))))
 
 ZRANK = family.read("ZRANK", arity=-3, flags="fast", keys=READS, since="2.0.0",
     summary="Returns the place of a member of a sorted set, counted from the lowest score.",
-    complexity="O(log(N))",
+    complexity="O(log(N)); N: members of the sorted set",
     arguments=(KEY, string("member"), switch("WITHSCORE")),
     history={"7.2.0": "Added WITHSCORE."})
 
 ZREVRANK = family.read("ZREVRANK", arity=-3, flags="fast", keys=READS, since="2.0.0",
     summary="Returns the place of a member of a sorted set, counted from the highest score.",
-    complexity="O(log(N))",
+    complexity="O(log(N)); N: members of the sorted set",
     arguments=(KEY, string("member"), switch("WITHSCORE")),
     history={"7.2.0": "Added WITHSCORE."})
 
 ZRANDMEMBER = family.read("ZRANDMEMBER", arity=-2, keys=READS, tips="nondeterministic_output", since="6.2.0",
     summary="Returns random members of a sorted set.",
-    complexity="O(N) where N is the number of members returned",
+    complexity="O(N); N: members returned",
     arguments=(KEY, optional(block("options", integer("count"), switch("WITHSCORES")))))
 
 ZSCAN = family.read("ZSCAN", arity=-3, keys=READS, tips="nondeterministic_output", since="2.8.0",
     summary="Walks over the members of a sorted set and their scores, some at a time.",
-    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection.",
+    complexity="O(C), and O(N) until the cursor is 0 again; C: COUNT, N: all elements",
     arguments=(KEY, integer("cursor"), optional(pattern("pattern", "MATCH")),
         optional(integer("count", "COUNT"))))
 
 ZPOPMIN = family.write("ZPOPMIN", arity=-2, flags="fast", keys=TAKES, since="5.0.0",
     summary="Removes the members of a sorted set with the lowest scores and returns them.",
-    complexity="O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
-        "elements popped.",
+    complexity="O(M*log(N)); M: members popped, N: members of the sorted set",
     arguments=(KEY, optional(integer("count"))))
 
 ZPOPMAX = family.write("ZPOPMAX", arity=-2, flags="fast", keys=TAKES, since="5.0.0",
     summary="Removes the members of a sorted set with the highest scores and returns them.",
-    complexity="O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
-        "elements popped.",
+    complexity="O(M*log(N)); M: members popped, N: members of the sorted set",
     arguments=(KEY, optional(integer("count"))))
 
 ZMPOP = family.write("ZMPOP", arity=-4, flags="movablekeys",
     keys=(KeySpec(("RW", "access", "delete"), ("index", 1), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Removes the members with the lowest or highest scores from the first sorted set that exists.",
-    complexity="O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
-        "the sorted set, and M being the number of elements popped.",
+    complexity="O(K+M*log(N)); K: keys given, N: members of the sorted set, M: members popped",
     arguments=(integer("numkeys"), MANY_KEYS, oneof("where", token("MIN"), token("MAX")),
         optional(integer("count", "COUNT"))))
 
@@ -214,15 +195,13 @@ BZMPOP = family.write("BZMPOP", arity=-5, flags="blocking movablekeys",
     keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Removes the members with the lowest or highest scores from the first sorted set that exists; "
         "waits for one if none does.",
-    complexity="O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
-        "the sorted set, and M being the number of elements popped.",
+    complexity="O(K+M*log(N)); K: keys given, N: members of the sorted set, M: members popped",
     arguments=(double("timeout"), integer("numkeys"), MANY_KEYS, oneof("where", token("MIN"), token("MAX")),
         optional(integer("count", "COUNT"))))
 
 ZRANGE = family.read("ZRANGE", arity=-4, keys=READS, since="1.2.0",
     summary="Returns members of a sorted set within a range of ranks, scores or names.",
-    complexity="O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements "
-        "returned.",
+    complexity="O(log(N)+M); N: members of the sorted set, M: members returned",
     arguments=(KEY, string("start"), string("stop"),
         optional(oneof("sortby", token("BYSCORE"), token("BYLEX"), since="6.2.0")),
         switch("REV", since="6.2.0"),
@@ -233,8 +212,7 @@ ZRANGE = family.read("ZRANGE", arity=-4, keys=READS, since="1.2.0",
 ZREVRANGE = family.read("ZREVRANGE", arity=-4, keys=READS, since="1.2.0", doc_flags="deprecated",
     deprecated_since="6.2.0", replaced_by="`ZRANGE` with the `REV` argument",
     summary="Returns members of a sorted set within a range of ranks, the highest score first.",
-    complexity="O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements "
-        "returned.",
+    complexity="O(log(N)+M); N: members of the sorted set, M: members returned",
     arguments=(KEY, integer("start"), integer("stop"), switch("WITHSCORES")))
 
 ZRANGEBYSCORE = family.read("ZRANGEBYSCORE", arity=-4, keys=READS, since="1.0.5", doc_flags="deprecated",
@@ -272,8 +250,7 @@ ZREVRANGEBYLEX = family.read("ZREVRANGEBYLEX", arity=-4, keys=READS, since="2.8.
 ZRANGESTORE = family.write("ZRANGESTORE", arity=-5, flags="denyoom",
     keys=(at(1, "OW update"), at(2, "RO access")), since="6.2.0",
     summary="Stores members of a sorted set within a range of ranks, scores or names as another sorted set.",
-    complexity="O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements "
-        "stored into the destination key.",
+    complexity="O(log(N)+M); N: members of the sorted set, M: members stored",
     arguments=(key("dst"), key("src", spec=1), string("min"), string("max"),
         optional(oneof("sortby", token("BYSCORE"), token("BYLEX"))), switch("REV"),
         optional(block("limit", integer("offset"), integer("count"), after="LIMIT"))))

@@ -247,7 +247,7 @@ class Family:
             name,
             arity=-2,
             categories=categories,
-            complexity="Depends on subcommand.",
+            complexity="that of the subcommand",
             is_served=False,
             **record,
         )

@@ -109,7 +109,7 @@ _NOT_IN_SCRIPTS_BEFORE_72: Final = frozenset(
     ("blmove", "blpop", "brpop", "brpoplpush", "bzpopmax", "bzpopmin", "wait")
 )
 _DEPRECATED_SINCE_72: Final = frozenset(("psetex", "quit", "setex", "setnx"))
-_READING_COST: Final = "O(M) for each stream, with M being the number of entries answered."
+_READING_COST: Final = "O(K+N); K: streams given, N: entries returned"
 _ARITY_BEFORE_72: Final = {"command|getkeys": -4, "command|getkeysandflags": -4, "zrank": 3, "zrevrank": 3}
 _TIPS_BEFORE_72: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(

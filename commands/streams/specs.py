@@ -83,14 +83,14 @@ XIDMPRECORD = family.write("XIDMPRECORD", arity=5, flags="denyoom fast", keys=UP
 
 XACK = family.write("XACK", arity=-4, flags="fast", keys=UPDATES, since="5.0.0",
     summary="Acknowledges pending entries of a consumer group and returns how many there were.",
-    complexity="O(1) for each ID.",
+    complexity="O(N); N: IDs given",
     arguments=(KEY, _GROUP, _IDS))
 
 XADD = family.write("XADD", arity=-5, flags="denyoom fast",
-    keys=(at(1, "RW update", notes="UPDATE instead of INSERT because of the optional trimming feature"),),
+    keys=(at(1, "RW update", notes="it may also trim the stream"),),
     tips="nondeterministic_output", since="5.0.0",
     summary="Appends an entry to a stream, which is created if it does not exist.",
-    complexity="O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
+    complexity="O(1), and O(N) to trim; N: entries removed",
     arguments=(KEY, switch("NOMKSTREAM", since="6.2.0"), _POLICY_OF_TRIM, optional(_IDEMPOTENT),
         optional(_TRIM), oneof("id-selector", token("*", name="auto-id"), string("id")),
         many(block("data", string("field"), string("value")))),
@@ -104,31 +104,31 @@ XAUTOCLAIM = family.write("XAUTOCLAIM", arity=-6, flags="fast", keys=DELETES, ti
     since="6.2.0",
     summary="Searches a group for pending entries that are idle for long enough and makes a consumer their "
         "owner.",
-    complexity="O(1) for a small COUNT.",
+    complexity="O(N); N: pending entries looked at, at most 10 times COUNT",
     arguments=(KEY, _GROUP, _CONSUMER, _MIN_IDLE, string("start"), _COUNT, switch("JUSTID")),
     history={"7.0.0": "Added a third element: the IDs that were in the PEL but no longer in the stream."})
 
 XCLAIM = family.write("XCLAIM", arity=-6, flags="fast", keys=UPDATES, tips="nondeterministic_output",
     since="5.0.0",
     summary="Makes a consumer the owner of pending entries, as if they had been delivered to it.",
-    complexity="O(log N) for each ID, with N being the number of the group's pending entries.",
+    complexity="O(M*log(N)); M: IDs given, N: entries of the group's PEL",
     arguments=(KEY, _GROUP, _CONSUMER, _MIN_IDLE, _IDS, optional(integer("ms", "IDLE")),
         optional(unix_time("unix-time-milliseconds", "TIME")), optional(integer("count", "RETRYCOUNT")),
         switch("FORCE"), switch("JUSTID"), optional(string("lastid", "LASTID"))))
 
 XDELEX = family.write("XDELEX", arity=-5, flags="fast", keys=DELETES, since="8.2.0",
     summary="Deletes entries of a stream by their IDs, with or without the groups' references to them.",
-    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    complexity="O(N); N: IDs given",
     arguments=(KEY, _POLICY, _NUMBERED_IDS))
 
 XACKDEL = family.write("XACKDEL", arity=-6, flags="fast", keys=(at(1, "RW update delete"),), since="8.2.0",
     summary="Acknowledges entries for a consumer group and deletes them.",
-    complexity="O(1) for each ID.",
+    complexity="O(N); N: IDs given",
     arguments=(KEY, _GROUP, _POLICY, _NUMBERED_IDS))
 
 XDEL = family.write("XDEL", arity=-3, flags="fast", keys=DELETES, since="5.0.0",
     summary="Deletes entries of a stream by their IDs and returns how many there were.",
-    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    complexity="O(N); N: IDs given",
     arguments=(KEY, _IDS))
 
 XGROUP = family.container("XGROUP", since="5.0.0",
@@ -147,17 +147,17 @@ XGROUP_SETID = family.write("XGROUP|SETID", arity=-5, keys=(at(2, "RW update"),)
 
 XGROUP_DESTROY = family.write("XGROUP|DESTROY", arity=4, keys=(at(2, "RW delete"),), since="5.0.0",
     summary="Removes a consumer group with its consumers and pending entries.",
-    complexity="O(N) with N being the number of the group's pending entries.",
+    complexity="O(N); N: entries of the group's PEL",
     arguments=(KEY, _GROUP))
 
 XGROUP_CREATECONSUMER = family.write("XGROUP|CREATECONSUMER", arity=5, flags="denyoom",
     keys=(at(2, "RW insert"),), since="6.2.0",
-    summary="Creates a consumer in a consumer group.",
+    summary="Adds a consumer to a consumer group.",
     arguments=(KEY, _GROUP, _CONSUMER))
 
 XGROUP_DELCONSUMER = family.write("XGROUP|DELCONSUMER", arity=5, keys=(at(2, "RW delete"),), since="5.0.0",
     summary="Removes a consumer and its pending entries from a consumer group.",
-    complexity="O(N) with N being the number of the consumer's pending entries.",
+    complexity="O(N); N: entries of the consumer's PEL",
     arguments=(KEY, _GROUP, _CONSUMER))
 
 XGROUP_HELP = family.help("XGROUP", since="5.0.0")
@@ -167,7 +167,7 @@ XINFO = family.container("XINFO", since="5.0.0",
 
 XINFO_STREAM = family.read("XINFO|STREAM", arity=-3, keys=(at(2, "RO access"),), since="5.0.0",
     summary="Returns the state of a stream.",
-    complexity="O(1); FULL is O(N) with N being the number of entries answered.",
+    complexity="O(1), or O(N) with FULL; N: entries returned",
     arguments=(KEY, optional(block("full-block", token("FULL"), _COUNT))),
     history={
         "6.0.0": "Added FULL.",
@@ -194,14 +194,13 @@ XINFO_HELP = family.help("XINFO", since="5.0.0")
 
 XNACK = family.write("XNACK", arity=-7, flags="fast", keys=UPDATES, since="8.8.0",
     summary="Returns pending entries to their consumer group, for the next consumer that claims.",
-    complexity="O(1) for each ID.",
+    complexity="O(N); N: IDs given",
     arguments=(KEY, _GROUP, oneof("mode", token("SILENT"), token("FAIL"), token("FATAL")), _NUMBERED_IDS,
         optional(integer("count", "RETRYCOUNT")), switch("FORCE")))
 
 XPENDING = family.read("XPENDING", arity=-3, keys=READS, tips="nondeterministic_output", since="5.0.0",
     summary="Returns the pending entries of a consumer group, with their consumers and idle times.",
-    complexity="O(N) with N being the number of entries answered; the summary O(C) with C being the number of "
-        "consumers.",
+    complexity="O(N), or O(C) for the summary; N: entries returned, C: consumers",
     arguments=(KEY, _GROUP,
         optional(block("filters", optional(integer("min-idle-time", "IDLE", since="6.2.0")), string("start"),
                 string("end"), integer("count"), optional(_CONSUMER)))),
@@ -213,15 +212,13 @@ XLEN = family.read("XLEN", arity=2, flags="fast", keys=INSPECTS, since="5.0.0",
 
 XRANGE = family.read("XRANGE", arity=-4, keys=READS, since="5.0.0",
     summary="Returns the entries of a stream within a range of IDs.",
-    complexity="O(N) with N being the number of elements being returned. If N is constant (e.g. always asking "
-        "for the first 10 elements with COUNT), you can consider it O(1).",
+    complexity="O(N); N: entries returned, at most COUNT",
     arguments=(KEY, string("start"), string("end"), _COUNT),
     history={"6.2.0": "Added exclusive bounds."})
 
 XREVRANGE = family.read("XREVRANGE", arity=-4, keys=READS, since="5.0.0",
     summary="Returns the entries of a stream within a range of IDs, the greatest ID first.",
-    complexity="O(N) with N being the number of elements returned. If N is constant (e.g. always asking for the"
-        " first 10 elements with COUNT), you can consider it O(1).",
+    complexity="O(N); N: entries returned, at most COUNT",
     arguments=(KEY, string("end"), string("start"), _COUNT),
     history={"6.2.0": "Added exclusive bounds."})
 
@@ -240,7 +237,7 @@ XREADGROUP = family.write("XREADGROUP", arity=-7, flags="blocking movablekeys",
     key_finder=keys_of_streams, since="5.0.0",
     summary="Delivers new entries of several streams to a consumer of a group, or returns "
         "its pending ones.",
-    complexity="O(M) for each stream, with M being the number of entries answered.",
+    complexity="O(K+N); K: streams given, N: entries returned",
     arguments=(block("group-block", _GROUP, _CONSUMER, after="GROUP"), _COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK,
         optional(integer("min-idle-time", "CLAIM", since="8.4.0")), switch("NOACK"), _STREAMS),
     history={"8.4.0": "Added CLAIM.", "8.10.0": "Added MAXCOUNT and MAXSIZE."})
@@ -253,9 +250,7 @@ XSETID = family.write("XSETID", arity=-3, flags="denyoom fast", keys=UPDATES, si
 
 XTRIM = family.write("XTRIM", arity=-4, keys=DELETES, tips="nondeterministic_output", since="5.0.0",
     summary="Deletes the oldest entries of a stream beyond a length or below an ID.",
-    complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
-        "entries are organized in macro nodes containing multiple entries that can be released with a "
-        "single deallocation.",
+    complexity="O(N); N: entries removed",
     arguments=(KEY, _TRIM._replace(arguments=(*_TRIM.arguments, _POLICY_OF_TRIM))),
     history={"6.2.0": "Added trimming by MINID, and LIMIT.", "8.2.0": "Added KEEPREF, DELREF and ACKED."})
 

@@ -49,20 +49,20 @@ _TIMES = (
     unix_time("unix-time-seconds", "EXAT"),
     unix_time("unix-time-milliseconds", "PXAT"),
 )
-_KEYS_COST = "O(N) where N is the number of keys to set."
+_KEYS_COST = "O(N); N: keys given"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
 
 DIGEST = family.read("DIGEST", arity=2, flags="fast", keys=READS, since="8.4.0",
     summary="Returns a hash of the string at a key.",
-    complexity="O(N) where N is the length of the string value.",
+    complexity="O(N); N: bytes of the value",
     arguments=(KEY,))
 
 DELEX = family.write("DELEX", arity=-2, flags="fast", keys=(at(1, "RW delete variable_flags"),),
     since="8.4.0",
     summary="Deletes a key if its string, or the hash of it, meets a condition.",
-    complexity="O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.",
+    complexity="O(1), or O(N) with IFDEQ and IFDNE; N: bytes of the value",
     arguments=(KEY,
         optional(oneof("condition", string("ifeq-value", "IFEQ"), string("ifne-value", "IFNE"),
                 string("ifdeq-digest", "IFDEQ"), string("ifdne-digest", "IFDNE")))))
@@ -95,11 +95,11 @@ INCREX = family.write("INCREX", arity=-2, flags="denyoom fast", keys=CHANGES, si
         switch("ENX")))
 
 GET = family.read("GET", arity=2, flags="fast", keys=READS, since="1.0.0",
-    summary="Returns the string value of a key.",
+    summary="Returns a key's string.",
     arguments=(KEY,))
 
 SET = family.write("SET", arity=-3, flags="denyoom",
-    keys=(at(1, "RW access update variable_flags", notes="RW and ACCESS due to the optional `GET` argument"),),
+    keys=(at(1, "RW access update variable_flags", notes="with GET it also returns the value"),),
     since="1.0.0",
     summary="Sets a key to a string, whatever it held; creates the key if it is missing.",
     arguments=(KEY, string("value"),
@@ -123,7 +123,7 @@ GETDEL = family.write("GETDEL", arity=2, flags="fast", keys=TAKES, since="6.2.0"
     arguments=(KEY,))
 
 GETEX = family.write("GETEX", arity=-2, flags="fast",
-    keys=(at(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),), since="6.2.0",
+    keys=(at(1, "RW access update", notes="it may change when the key expires"),), since="6.2.0",
     summary="Returns the string value of a key and sets or removes its expiry.",
     arguments=(KEY,
         optional(oneof("expiration", integer("seconds", "EX"), integer("milliseconds", "PX"),
@@ -153,7 +153,7 @@ PSETEX = family.write("PSETEX", arity=4, flags="denyoom", keys=OVERWRITES, since
 MGET = family.read("MGET", arity=-2, flags="fast", keys=(at(1, "RO access", last=-1),),
     tips="request_policy:multi_shard", since="1.0.0",
     summary="Returns the string values of keys.",
-    complexity="O(N) where N is the number of keys to retrieve.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,))
 
 MSET = family.write("MSET", arity=-3, flags="denyoom", keys=(at(1, "OW update", last=-1, step=2),),
@@ -170,7 +170,7 @@ MSETNX = family.write("MSETNX", arity=-3, flags="denyoom", keys=(at(1, "OW inser
 
 LCS = family.read("LCS", arity=-3, keys=(at(1, "RO access", last=1),), since="7.0.0",
     summary="Finds the longest common subsequence of two strings.",
-    complexity="O(N*M) where N and M are the lengths of s1 and s2, respectively",
+    complexity="O(N*M); N, M: bytes of the two values",
     arguments=(key("key1"), key("key2"), switch("LEN"), switch("IDX"),
         optional(integer("min-match-len", "MINMATCHLEN")), switch("WITHMATCHLEN")))
 
@@ -184,7 +184,7 @@ MSETEX = family.write("MSETEX", arity=-4, flags="denyoom movablekeys",
 
 APPEND = family.write("APPEND", arity=3, flags="denyoom fast", keys=INSERTS, since="2.0.0",
     summary="Appends to the string at a key; creates the key if it is missing.",
-    complexity="O(N) where N is the length of the resulting string.",
+    complexity="O(N); N: bytes of the new value",
     arguments=(KEY, string("value")))
 
 STRLEN = family.read("STRLEN", arity=2, flags="fast", keys=INSPECTS, since="2.2.0",
@@ -193,22 +193,18 @@ STRLEN = family.read("STRLEN", arity=2, flags="fast", keys=INSPECTS, since="2.2.
 
 GETRANGE = family.read("GETRANGE", arity=4, keys=READS, since="2.4.0",
     summary="Returns a part of the string at a key.",
-    complexity="O(N) where N is the length of the returned string. The complexity is ultimately determined by "
-        "the returned length, but because creating a substring from an existing string is very cheap, it"
-        " can be considered O(1) for small strings.",
+    complexity="O(N); N: bytes returned",
     arguments=(KEY, integer("start"), integer("end")))
 
 SUBSTR = family.read("SUBSTR", arity=4, keys=READS, since="1.0.0", doc_flags="deprecated",
     deprecated_since="2.0.0", replaced_by="`GETRANGE`",
     summary="Returns a part of the string at a key.",
-    complexity="O(N) where N is the length of the returned string. The complexity is ultimately determined by "
-        "the returned length, but because creating a substring from an existing string is very cheap, it"
-        " can be considered O(1) for small strings.",
+    complexity="O(N); N: bytes returned",
     arguments=(KEY, integer("start"), integer("end")))
 
 SETRANGE = family.write("SETRANGE", arity=4, flags="denyoom", keys=UPDATES, since="2.2.0",
     summary="Overwrites a part of the string at a key; creates the key if it is missing.",
-    complexity="O(N) where N is the length of the resulting string.",
+    complexity="O(N); N: bytes of the new value",
     arguments=(KEY, integer("offset"), string("value")))
 
 # fmt: on

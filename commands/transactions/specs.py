@@ -16,16 +16,16 @@ MULTI = family.command("MULTI", arity=1, flags="noscript loading stale fast allo
 
 EXEC = family.command("EXEC", arity=1, flags="noscript loading stale skip_slowlog", since="1.2.0",
     summary="Runs the queued commands without interruption.",
-    complexity="Depends on commands in the transaction")
+    complexity="that of the queued commands")
 
 DISCARD = family.command("DISCARD", arity=1, flags="noscript loading stale fast allow_busy", since="2.0.0",
     summary="Ends a transaction without running it.",
-    complexity="O(N), when N is the number of queued commands")
+    complexity="O(N); N: commands queued")
 
 WATCH = family.command("WATCH", arity=-2, flags="noscript loading stale fast allow_busy",
     keys=(at(1, "RO", last=-1),), since="2.2.0",
     summary="Makes the next EXEC fail if one of the keys is modified before it.",
-    complexity="O(1) for every key.",
+    complexity="O(N); N: keys given",
     arguments=(MANY_KEYS,))
 
 UNWATCH = family.command("UNWATCH", arity=1, flags="noscript loading stale fast allow_busy", since="2.2.0",

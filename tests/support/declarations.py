@@ -4,6 +4,7 @@ Redis 7.0 has older names in its argument trees: its successors renamed nodes wi
 compared with the newest version only. Whatever is not listed here is equal.
 """
 
+import itertools
 from typing import Any, Final
 
 from support.servers import ServerProcess
@@ -93,6 +94,27 @@ def docs(process: ServerProcess) -> tuple[dict[str, dict[str, Any]], dict[str, t
             if name not in _OURS:
                 add(name, _pairs(fields))
     return facts, trees
+
+
+def prose(process: ServerProcess) -> set[str]:
+    """Return the sentences of COMMAND and COMMAND DOCS: summaries, complexities, changes by version and notes on keys."""
+    found = set()
+
+    def add(fields: Any) -> None:
+        if not isinstance(fields, list):
+            return
+        for name, value in itertools.pairwise(fields):
+            if name in ("summary", "complexity", "notes") and isinstance(value, str):
+                found.add(value)
+            elif name == "history":
+                found.update(text for _, text in value)
+        for each in fields:
+            add(each)
+
+    with process.wire() as wire:
+        for words in ("COMMAND",), ("COMMAND", "DOCS"):
+            add(_text(wire.call(*words).plain()))
+    return found
 
 
 def _argument(fields: dict[str, Any]) -> Argument:

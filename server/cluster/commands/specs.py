@@ -19,7 +19,7 @@ family = Family(
 )
 
 _RANGES = many(block("range", integer("start-slot"), integer("end-slot")))
-_NODES_COST = "O(N) where N is the total number of Cluster nodes"
+_NODES_COST = "O(N); N: nodes of the cluster"
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
@@ -36,18 +36,18 @@ ASKING = family.command("ASKING", arity=1, flags="fast", categories="connection"
     summary="Lets the next command follow an ASK redirection.")
 
 CLUSTER = family.container("CLUSTER", since="3.0.0",
-    summary="A container for cluster commands.")
+    summary="Groups the commands on a cluster and its slots.")
 
 CLUSTER_ADDSLOTS = family.command("CLUSTER|ADDSLOTS", arity=-3, flags="admin stale no_async_loading",
     since="3.0.0",
     summary="Assigns hash slots to this node.",
-    complexity="O(N) where N is the total number of hash slot arguments",
+    complexity="O(N); N: slots given",
     arguments=(many(integer("slot")),))
 
 CLUSTER_ADDSLOTSRANGE = family.command("CLUSTER|ADDSLOTSRANGE", arity=-4,
     flags="admin stale no_async_loading", since="7.0.0",
     summary="Assigns ranges of hash slots to this node.",
-    complexity="O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+    complexity="O(N); N: slots of all ranges",
     arguments=(_RANGES,))
 
 CLUSTER_BUMPEPOCH = family.command("CLUSTER|BUMPEPOCH", arity=2, flags="admin stale no_async_loading",
@@ -57,23 +57,23 @@ CLUSTER_BUMPEPOCH = family.command("CLUSTER|BUMPEPOCH", arity=2, flags="admin st
 CLUSTER_COUNT_FAILURE_REPORTS = family.command("CLUSTER|COUNT-FAILURE-REPORTS", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="3.0.0",
     summary="Returns how many reports say that a node failed.",
-    complexity="O(N) where N is the number of failure reports",
+    complexity="O(N); N: reports",
     arguments=(string("node-id"),))
 
 CLUSTER_COUNTKEYSINSLOT = family.command("CLUSTER|COUNTKEYSINSLOT", arity=3, flags="stale", since="3.0.0",
-    summary="Returns the number of keys in a hash slot.",
+    summary="Counts the keys of a hash slot.",
     arguments=(integer("slot"),))
 
 CLUSTER_DELSLOTS = family.command("CLUSTER|DELSLOTS", arity=-3, flags="admin stale no_async_loading",
     since="3.0.0",
     summary="Takes hash slots from this node.",
-    complexity="O(N) where N is the total number of hash slot arguments",
+    complexity="O(N); N: slots given",
     arguments=(many(integer("slot")),))
 
 CLUSTER_DELSLOTSRANGE = family.command("CLUSTER|DELSLOTSRANGE", arity=-4,
     flags="admin stale no_async_loading", since="7.0.0",
     summary="Takes ranges of hash slots from this node.",
-    complexity="O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+    complexity="O(N); N: slots of all ranges",
     arguments=(_RANGES,))
 
 CLUSTER_FAILOVER = family.command("CLUSTER|FAILOVER", arity=-2, flags="admin stale no_async_loading",
@@ -93,7 +93,7 @@ CLUSTER_FORGET = family.command("CLUSTER|FORGET", arity=3, flags="admin stale no
 CLUSTER_GETKEYSINSLOT = family.command("CLUSTER|GETKEYSINSLOT", arity=4, flags="stale",
     tips="nondeterministic_output", since="3.0.0",
     summary="Returns keys of a hash slot.",
-    complexity="O(N) where N is the number of requested keys",
+    complexity="O(N); N: keys asked for",
     arguments=(integer("slot"), integer("count")))
 
 CLUSTER_HELP = family.help("CLUSTER", since="5.0.0")
@@ -104,7 +104,7 @@ CLUSTER_INFO = family.command("CLUSTER|INFO", arity=2, flags="loading stale", ti
 
 CLUSTER_KEYSLOT = family.command("CLUSTER|KEYSLOT", arity=3, flags="loading stale", since="3.0.0",
     summary="Returns the hash slot of a key.",
-    complexity="O(N) where N is the number of bytes in the key",
+    complexity="O(N); N: bytes of the key",
     arguments=(string("key"),))
 
 CLUSTER_LINKS = family.command("CLUSTER|LINKS", arity=2, flags="loading stale", tips="nondeterministic_output",
@@ -120,7 +120,7 @@ CLUSTER_MEET = family.command("CLUSTER|MEET", arity=-4, flags="admin stale no_as
 CLUSTER_MIGRATION = family.command("CLUSTER|MIGRATION", arity=-4, flags="admin stale no_async_loading",
     since="8.4.0",
     summary="Starts, shows and cancels the migration of slots.",
-    complexity="O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+    complexity="O(N); N: slots of all ranges",
     arguments=(oneof("subcommand",
         many(block("import", integer("start-slot"), integer("end-slot"), after="IMPORT")),
         oneof("cancel", string("task-id", "ID"), token("ALL"), after="CANCEL"),
@@ -141,7 +141,7 @@ CLUSTER_NODES = family.command("CLUSTER|NODES", arity=2, flags="loading stale", 
 CLUSTER_REPLICAS = family.command("CLUSTER|REPLICAS", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="5.0.0",
     summary="Returns the replicas of a master node.",
-    complexity="O(N) where N is the number of replicas.",
+    complexity="O(N); N: replicas",
     arguments=(string("node-id"),))
 
 CLUSTER_REPLICATE = family.command("CLUSTER|REPLICATE", arity=3, flags="admin stale no_async_loading",
@@ -151,7 +151,7 @@ CLUSTER_REPLICATE = family.command("CLUSTER|REPLICATE", arity=3, flags="admin st
 
 CLUSTER_RESET = family.command("CLUSTER|RESET", arity=-2, flags="admin noscript stale", since="3.0.0",
     summary="Forgets the cluster.",
-    complexity="O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
+    complexity="O(N); N: known nodes; a replica also empties its databases",
     arguments=(optional(oneof("reset-type", token("HARD"), token("SOFT"))),))
 
 CLUSTER_SAVECONFIG = family.command("CLUSTER|SAVECONFIG", arity=2, flags="admin stale no_async_loading",
@@ -165,7 +165,7 @@ CLUSTER_SET_CONFIG_EPOCH = family.command("CLUSTER|SET-CONFIG-EPOCH", arity=3,
 
 CLUSTER_SETSLOT = family.command("CLUSTER|SETSLOT", arity=-4, flags="admin stale no_async_loading",
     since="3.0.0",
-    summary="Binds a hash slot to a node.",
+    summary="Gives a hash slot to a node, or begins or ends its move.",
     arguments=(integer("slot"),
         oneof("subcommand", string("importing", "IMPORTING", display="node-id"),
             string("migrating", "MIGRATING", display="node-id"), string("node", "NODE", display="node-id"),
@@ -174,19 +174,19 @@ CLUSTER_SETSLOT = family.command("CLUSTER|SETSLOT", arity=-4, flags="admin stale
 CLUSTER_SHARDS = family.command("CLUSTER|SHARDS", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="7.0.0",
     summary="Returns the hash slots by shard.",
-    complexity="O(N) where N is the total number of cluster nodes")
+    complexity="O(N); N: nodes of the cluster")
 
 CLUSTER_SLAVES = family.command("CLUSTER|SLAVES", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="3.0.0", doc_flags="deprecated", deprecated_since="5.0.0",
     replaced_by="`CLUSTER REPLICAS`",
     summary="Returns the replicas of a master node.",
-    complexity="O(N) where N is the number of replicas.",
+    complexity="O(N); N: replicas",
     arguments=(string("node-id"),))
 
 CLUSTER_SLOT_STATS = family.command("CLUSTER|SLOT-STATS", arity=-4, flags="loading stale",
     tips="nondeterministic_output request_policy:all_shards", since="8.2.0",
     summary="Returns how much the slots of this node are used.",
-    complexity="O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY subcommand.",
+    complexity="O(N), or O(N*log(N)) with ORDERBY; N: slots asked for",
     arguments=(oneof("filter",
         block("slotsrange", integer("start-slot"), integer("end-slot"), after="SLOTSRANGE"),
         block("orderby", string("metric"), optional(integer("limit", "LIMIT")),
@@ -196,7 +196,7 @@ CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="loading stale", 
     since="3.0.0", doc_flags="deprecated", deprecated_since="7.0.0", replaced_by="`CLUSTER SHARDS`",
     summary="Returns the hash slots and their nodes.",
     complexity=_NODES_COST,
-    history={"4.0.0": "Added node IDs.", "7.0.0": "Added more about the nodes' network addresses."})
+    history={"4.0.0": "Shows the IDs of nodes.", "7.0.0": "Added more about the nodes' network addresses."})
 
 CLUSTER_SYNCSLOTS = family.command("CLUSTER|SYNCSLOTS", arity=-3, flags="admin stale no_async_loading",
     tips="nondeterministic_output", since="8.4.0",

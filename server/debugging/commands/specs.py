@@ -11,7 +11,7 @@ family = Family(__package__, "server", modules={"handlers": "debug"})
 
 DEBUG = family.command("DEBUG", arity=-2, flags="admin noscript loading stale protected", since="1.0.0",
     doc_flags="syscmd",
-    summary="A container for debugging commands.",
-    complexity="Depends on subcommand.")
+    summary="Groups the commands for debugging.",
+    complexity="that of the subcommand")
 
 # fmt: on

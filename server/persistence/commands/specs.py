@@ -12,7 +12,7 @@ family = Family(__package__, "server")
 
 SAVE = family.command("SAVE", arity=1, flags="admin noscript no_async_loading no_multi", since="1.0.0",
     summary="Writes the data to the dump file and waits for it.",
-    complexity="O(N) where N is the total number of keys in all databases")
+    complexity="O(N); N: keys of all databases")
 
 BGSAVE = family.command("BGSAVE", arity=-1, flags="admin noscript no_async_loading", since="1.0.0",
     summary="Writes the data to the dump file in the background.",

@@ -14,7 +14,7 @@ _NAME = string("master-name")
 # fmt: off
 
 SENTINEL = family.container("SENTINEL", flags="admin", since="2.8.4",
-    summary="A container for the commands of Redis Sentinel.")
+    summary="Groups the commands of a sentinel.")
 
 CKQUORUM = family.command("SENTINEL|CKQUORUM", arity=3, flags="admin", since="2.8.4", complexity="",
     summary="Checks whether enough sentinels are there for a failover.",
@@ -22,7 +22,7 @@ CKQUORUM = family.command("SENTINEL|CKQUORUM", arity=3, flags="admin", since="2.
 
 CONFIG = family.command("SENTINEL|CONFIG", arity=-4, flags="admin", since="6.2.0",
     summary="Shows or changes settings of the sentinel.",
-    complexity="O(N) when N is the number of configuration parameters provided",
+    complexity="O(N); N: parameters given",
     history={"7.2.0": "Takes several parameters."},
     arguments=(oneof("action",
         many(block("set", string("parameter"), string("value"), after="SET")),
@@ -40,7 +40,7 @@ HELP = family.help("SENTINEL", since="6.2.0")
 
 INFO_CACHE = family.command("SENTINEL|INFO-CACHE", arity=-3, flags="admin", since="3.2.0",
     summary="Returns the last INFO of masters and their replicas.",
-    complexity="O(N) where N is the number of instances",
+    complexity="O(N); N: instances",
     arguments=(many(string("nodename")),))
 
 IS_MASTER_DOWN_BY_ADDR = family.command("SENTINEL|IS-MASTER-DOWN-BY-ADDR", arity=6, flags="admin", since="2.8.4",
@@ -53,7 +53,7 @@ MASTER = family.command("SENTINEL|MASTER", arity=3, flags="admin", since="2.8.4"
 
 MASTERS = family.command("SENTINEL|MASTERS", arity=2, flags="admin", since="2.8.4",
     summary="Returns the state of every master.",
-    complexity="O(N) where N is the number of masters")
+    complexity="O(N); N: masters")
 
 MONITOR = family.command("SENTINEL|MONITOR", arity=6, flags="admin", since="2.8.4",
     summary="Monitors another master.",
@@ -71,17 +71,17 @@ REMOVE = family.command("SENTINEL|REMOVE", arity=3, flags="admin", since="2.8.4"
 
 REPLICAS = family.command("SENTINEL|REPLICAS", arity=3, flags="admin", since="5.0.0",
     summary="Returns the state of the replicas of a master.",
-    complexity="O(N) where N is the number of replicas",
+    complexity="O(N); N: replicas",
     arguments=(_NAME,))
 
 RESET = family.command("SENTINEL|RESET", arity=3, flags="admin", since="2.8.4",
     summary="Forgets the state of masters, and finds their replicas again.",
-    complexity="O(N) where N is the number of monitored masters",
+    complexity="O(N); N: masters",
     arguments=(pattern(),))
 
 SENTINELS = family.command("SENTINEL|SENTINELS", arity=3, flags="admin", since="2.8.4",
     summary="Returns the other sentinels of a master: none, for this one works alone.",
-    complexity="O(N) where N is the number of Sentinels",
+    complexity="O(N); N: sentinels",
     arguments=(_NAME,))
 
 SET = family.command("SENTINEL|SET", arity=-5, flags="admin", since="2.8.4",
@@ -91,7 +91,7 @@ SET = family.command("SENTINEL|SET", arity=-5, flags="admin", since="2.8.4",
 SLAVES = family.command("SENTINEL|SLAVES", arity=3, flags="admin", since="2.8.0",
     doc_flags="deprecated", deprecated_since="5.0.0", replaced_by="`SENTINEL REPLICAS`",
     summary="Returns the state of the replicas of a master.",
-    complexity="O(N) where N is the number of replicas.",
+    complexity="O(N); N: replicas",
     arguments=(_NAME,))
 
 # fmt: on

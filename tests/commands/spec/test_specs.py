@@ -166,6 +166,12 @@ def test_command_docs_has_the_facts_of_redis_7_as_7_0(declared):
         assert facts | {"history": set(facts["history"])} == theirs[name] | {"history": history}, name
 
 
+def test_no_sentence_of_the_documentation_is_copied_from_redis(running):
+    ours, theirs = (declarations.prose(running(kind)) for kind in ("rillet", "redis810"))
+    assert len(ours) > 500
+    assert ours & theirs == {"O(1)"}
+
+
 def without_versions(nodes, versions):
     return tuple(
         node._replace(arguments=without_versions(node.arguments, versions))
