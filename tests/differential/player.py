@@ -14,7 +14,7 @@ from differential.about_servers import changed_settings, filled, payloads, reset
 from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING, Run, Words
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from support.aof import AofTail, flags_for
-from support.servers import start_server
+from support.servers import ServerProcess, start_server
 from support.wire import ConnectionClosedError, Node, Wire, encode_command
 
 # The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
@@ -99,13 +99,16 @@ class OnServer:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.server = start_server(kind, *flags_for(kind), *FLAGS)
+        self.server = self._start()
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
         self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
         self.settings = changed_settings(self.control)
         self.wires: list[Wire] = []
         self.payloads: dict[str, bytes] = {}
+
+    def _start(self) -> ServerProcess:
+        return start_server(self.kind, *flags_for(self.kind), *FLAGS)
 
     def close(self) -> None:
         for wire in (self.control, *self.wires):
