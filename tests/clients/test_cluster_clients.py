@@ -17,6 +17,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import RedisError
 from support.deployments.cluster_scene import Scene
 from support.deployments.real_cluster import cluster_cli, redis_cli
+from support.lost_connections import LOSE_CONNECTIONS
 from support.programs.clients import NODE_FOLDER, node_modules
 from support.programs.frameworks import python_environment
 from support.until import until
@@ -24,6 +25,7 @@ from support.until import until
 import rillet.testing
 from rillet.protocol.key_slots import key_slot
 
+pytestmark = LOSE_CONNECTIONS
 END = "all as expected"
 SLOW = 60  # seconds a busy machine may take for a reply; redis-py's five are too few
 
