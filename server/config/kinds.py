@@ -193,15 +193,21 @@ class MemoryOrPercent(Memory):
     """Bytes, or a percentage of maxmemory: ``5%`` is stored as -5."""
 
     def parse(self, words: list[bytes], present: int) -> int:
-        if words[0].endswith(b"%") and words[0][:-1].isdigit():
-            percent = int(words[0][:-1])
-            if percent > 100:
-                raise ValueError("percentage argument must be less or equal to 100")
-            return -percent
-        value = parse_memory(words[0])
+        word = words[0]
+        if word.endswith(b"%"):
+            percent = _integer(word[:-1])
+            value = None if percent is None or percent < 0 else -percent
+        else:
+            value = parse_memory(word)
+            if (
+                value is not None and value > LONG_MAX
+            ):  # a signed number in Redis, too: 2^64 - 1 is one per cent
+                value -= ULONG_MAX + 1
         if value is None:
             raise ValueError("argument must be a memory or percent value")
-        return self._bounded(value)
+        if value < -100:
+            raise ValueError("percentage argument must be less or equal to 100")
+        return value
 
     def format(self, value: int) -> bytes:
         return b"%d%%" % -value if value < 0 else b"%d" % value
