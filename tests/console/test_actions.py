@@ -1,12 +1,19 @@
 """Actions on real servers: what is shown, what is sent, and what came of it."""
 
+import html
+import re
+
 import pytest
 import redis
 from support.programs.console import before, deliver
 
-from rillet.console.actions import ACTIONS, Progress, plan, run
+from rillet.console.actions import ACTIONS, Outcome, Progress, plan, run
+from rillet.console.app import Console
 from rillet.console.connection import command, shown
+from rillet.console.jobs import Job
+from rillet.console.poller import Poller
 from rillet.console.read_only import ReadOnlyError
+from rillet.console.security import Guard
 
 
 @pytest.fixture
@@ -241,3 +248,26 @@ async def test_a_read_only_link_sends_no_command_that_changes_something(client, 
 )
 def test_an_address_is_shown_without_its_password(address, plain):
     assert shown(address) == plain
+
+
+@pytest.mark.parametrize(
+    "template", ["done.html", "job.html"], ids=["at once", "after its progress was shown"]
+)
+@pytest.mark.parametrize(
+    ("name", "typed", "onward"),
+    [
+        ("add", {"key": "orders"}, ("To the stream", "/stream?key=orders")),
+        ("claim", {"key": "orders", "group": "b&c"}, ("To the group", "/group?key=orders&group=b%26c")),
+        ("delgroup", {"key": "orders", "group": "billing"}, ("To the stream", "/stream?key=orders")),
+        ("example", {"key": "orders"}, ("To the group", "/group?key=orders&group=billing")),
+        ("fault", {}, None),
+    ],
+)
+def test_an_outcome_leads_to_what_the_action_was_about(link, template, name, typed, onward):
+    chosen = plan(ACTIONS[name], typed)
+    job = Job(chosen, outcome=Outcome((("PING", "PONG"),), good=True))
+    page = Console(Poller(link), Guard())._render(template, plan=chosen, job=job, outcome=job.outcome)
+    actions = html.unescape(page.body.decode().partition('<p class="actions">')[2])
+    links = {(text, to) for to, text in re.findall(r'href="([^"]+)">([^<]+)', actions)}
+    assert links >= {("All streams", "/"), *([onward] if onward else [])}
+    assert bool(onward) == ("To the" in actions)
