@@ -9,9 +9,7 @@ from typing import Any, Final
 
 _WORDS: Final = {"yes": True, "true": True, "no": False, "false": False, "none": None}
 # A client is connected to the server of the fixture.
-_NOT_FOR_CLIENTS: Final = {
-    "self", "host", "port", "unix_socket_path", "connection_pool", "single_connection_client",
-}  # fmt: skip
+_NOT_FOR_CLIENTS: Final = {"self", "host", "port", "unix_socket_path", "connection_pool"}
 
 
 class Options:

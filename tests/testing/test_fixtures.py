@@ -97,6 +97,27 @@ def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_pa
     ).outcome(passed=2)
 
 
+def test_a_client_may_have_one_connection_only(tmp_path):
+    run_tests(
+        tmp_path,
+        """
+        pytestmark = pytest.mark.rillet(single_connection_client=True, decode_responses=True)
+
+        @pytest.mark.parametrize("first", [True, False])
+        def test_in_step(first, rillet):
+            assert rillet.client_getname() is None
+            rillet.client_setname("mine")
+            assert rillet.connection is not None
+
+        @pytest.mark.parametrize("first", [True, False])
+        @pytest.mark.asyncio
+        async def test_in_a_loop(first, rillet_async):
+            assert await rillet_async.client_id() == await rillet_async.client_id()
+            assert rillet_async.connection is not None
+        """,
+    ).outcome(passed=4)
+
+
 @pytest.mark.parametrize("process", ["yes", "no"])
 def test_a_fixture_sends_its_server_one_message(tmp_path, process):
     run_tests(
