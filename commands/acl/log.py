@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ..runtime.client import Client
+from ..runtime.client_line import client_line
 from ..runtime.denials import Denial
 
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ class AclLog:
         if context is None:
             context = b"multi" if client.transaction is not None else b"toplevel"
         now = self.server.clock.now
-        from ..runtime.client_line import client_line  # few servers deny anything
-
         line = client_line(client)
         for index, entry in enumerate(self.entries[:_LATEST]):
             like = (entry.reason, entry.context, entry.subject, entry.username)
