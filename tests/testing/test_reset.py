@@ -13,9 +13,15 @@ from rillet.testing.control import Control
 DIRECTIVES = {"requirepass": "secret"}
 
 
+PATIENT = {
+    "socket_timeout": 60,
+    "socket_connect_timeout": 60,
+}  # seconds; redis-py 8 waits for 5, which a busy machine takes
+
+
 @pytest.fixture
 def client(server):
-    with server.client(protocol=3, decode_responses=True) as client:
+    with server.client(protocol=3, decode_responses=True, **PATIENT) as client:
         yield client
 
 
@@ -30,20 +36,20 @@ def client(server):
 def test_no_rule_of_the_default_user_locks_the_test_out(server, client, rules):
     client.execute_command("ACL", "SETUSER", "default", *rules)
     server.reset()
-    assert server.client().ping()
+    assert server.client(**PATIENT).ping()
 
 
 def test_a_password_that_the_test_set_is_the_first_one_again(server, client):
     client.config_set("requirepass", "another")
     server.reset()
     assert client.config_get("requirepass") == {"requirepass": "secret"}
-    assert server.client().ping()
+    assert server.client(**PATIENT).ping()
 
 
 def test_a_script_that_runs_for_ever_is_killed(server, client):
     client.config_set("busy-reply-threshold", 1)
-    looping = aside(server.client().eval, "while true do end", 0)
-    with server.client() as other:
+    looping = aside(server.client(**PATIENT).eval, "while true do end", 0)
+    with server.client(**PATIENT) as other:
         until(lambda: is_busy(other))
     server.reset()
     with pytest.raises(redis.RedisError):
