@@ -1,8 +1,8 @@
-"""Sets in RDB: reads every form that Redis ever wrote, and writes the first.
+"""Sets in RDB: reads every form that Redis ever wrote, and writes the first, or a listpack to keep this encoding.
 
 2    the number of members, then each as a string
 11   one intset: bytes per integer and number of integers (four bytes each), then the integers, all little-endian
-20   one listpack
+20   one listpack, since RDB 11
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from struct import calcsize, pack
 from typing import Final
 
-from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
+from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set, is_integer
 from ..loading import RdbError
 from . import listpack
 from .byte_source import ByteSource, EmptyValueError
@@ -22,6 +22,7 @@ from .encoding import encode_length, read_length, read_string
 SET_TYPES: Final = (2, 11, 20)
 _INTSET_HEADER: Final = 8
 _PAUSE: Final = 1024  # members
+_FIRST_WITH_LISTPACKS: Final = 11  # version of RDB
 
 
 def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set | None]:
@@ -72,15 +73,24 @@ def _pack_intset(numbers: list[int]) -> bytes:
     return pack(f"<II{len(numbers)}{code}", calcsize(f"<{code}"), len(numbers), *numbers)
 
 
-def set_type(value: Set, _version: int) -> int:
-    """Return the type byte for a set, known to all versions: an intset stays one, or becomes a hash table, when it is loaded."""
-    return 11 if value.encoding is INTSET else 2
+def set_type(value: Set, version: int) -> int:
+    """Return the type byte for a set: 2, known to all versions, unless it would be loaded in another encoding.
+
+    A listpack that has only integers left would become an intset.
+    """
+    if value.encoding is INTSET:
+        return 11
+    is_listpack = value.encoding is LISTPACK and version >= _FIRST_WITH_LISTPACKS
+    return 20 if is_listpack and all(map(is_integer, value.members)) else 2
 
 
 def encode_set(value: Set, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield the RDB form of a set in pieces: the bytes that follow its key."""
     if value_type == 11:
         yield writing.string(_pack_intset(sorted(map(int, value))))
+        return
+    if value_type == 20:
+        yield writing.string(listpack.pack(list(map(listpack.text, value))))
         return
     yield encode_length(len(value))
     members = iter(value)

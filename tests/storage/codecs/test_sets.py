@@ -8,9 +8,9 @@ from support.payloads import payload, ziplist
 
 from rillet.storage.codecs.encoding import encode_length, encode_string
 from rillet.storage.codecs.listpack import pack, text
-from rillet.storage.collections.set import Set
+from rillet.storage.collections.set import LISTPACK, Set
 from rillet.storage.collections.sorted_set import SortedSet
-from rillet.storage.rdb import RdbError, restore_value
+from rillet.storage.rdb import RdbError, dump_value, restore_value
 
 NUMBERS = [b"-70000", b"-3", b"0", b"5", b"1000"]
 NAMES = [b"b", b"a", b"12", b"\x00\r\n", b""]
@@ -70,6 +70,17 @@ def test_a_set_is_read_from(form):
     value_type, body, members, encoding = SETS[form]
     value = restore_value(payload(value_type, body))
     assert list(value) == members
+    assert value.encoding == encoding
+
+
+@pytest.mark.parametrize(
+    ("version", "value_type", "encoding"), [(11, 20, b"listpack"), (10, 2, b"hashtable")]
+)
+def test_a_listpack_of_integers_stays_one_for_readers_that_know_listpacks(version, value_type, encoding):
+    written = dump_value(Set([b"9", b"-3", b"70000"], LISTPACK), version=version)
+    assert written[0] == value_type
+    value = restore_value(written)
+    assert list(value) == [b"9", b"-3", b"70000"]
     assert value.encoding == encoding
 
 
