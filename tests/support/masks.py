@@ -8,6 +8,7 @@ A mask is `kind:path`. Kinds:
     sec   seconds left: a number above 0 is rounded up to tens, as a busy machine loses some between two commands;
           above a million it is what is left until a date, which may be at any second of ten: to 100,000
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
+    own   a text that each server has in words of its own becomes `<own>`
     lines only the lines of a text that begin with the prefix behind the colon (`lines:keyspace_`)
     words only the words of a text that begin with a prefix behind the colon (`words:flags=,db=`)
     seen  a line that MONITOR sent: without its time, and the address of the client
@@ -74,6 +75,10 @@ def hide_origin(node: Node) -> Node:
     return node.with_value(re.sub(rb"^[\d.]+ \[(\d+) [^]]+\]", rb"<ms> [\1 <address>]", node.value))
 
 
+def hide_words(node: Node) -> Node:
+    return node if node.is_null else node.with_value(b"<own>")
+
+
 def keep_lines(node: Node, beginning: str) -> Node:
     lines = [line for line in node.value.splitlines() if line.startswith(beginning.encode())]
     return node.with_value(b"\n".join(lines))
@@ -124,6 +129,8 @@ class Masks:
                 reply = change_at(reply, path, round_seconds)
             elif kind == "sort":
                 reply = change_at(reply, path, sort_elements)
+            elif kind == "own":
+                reply = change_at(reply, path, hide_words)
             elif kind == "seen":
                 reply = change_at(reply, path, hide_origin)
             elif kind == "lines":
