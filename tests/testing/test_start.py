@@ -105,21 +105,17 @@ def test_a_script_without_an_end_does_not_keep_a_server_from_stopping(process, m
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 0.1)
-    monkeypatch.setattr("rillet.testing.control.CONTROL_SECONDS", 0.1)
-
-
-@pytest.fixture
-def stuck():
-    """Blocks the threads of servers until the end of the test."""
+def stuck(monkeypatch):
+    """Blocks the threads of servers until the end of the test, which from then on waits for nothing for long."""
     free, threads = threading.Event(), []
 
-    def block(server: rillet.testing.Server) -> None:
+    def block(server: rillet.testing.Server, patience: float = 0.1) -> None:
         hangs = threading.Event()
         threads.append(server._thread)
         server._server.loop.call_soon_threadsafe(lambda: (hangs.set(), free.wait()))
         assert hangs.wait(60)
+        monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", patience)
+        monkeypatch.setattr("rillet.testing.control.CONTROL_SECONDS", patience)
 
     block.free = free.set
     yield block
@@ -128,7 +124,7 @@ def stuck():
         thread.join()
 
 
-def test_a_thread_that_does_not_stop_is_left_behind_with_an_error_that_shows_where_it_is(impatient, stuck):
+def test_a_thread_that_does_not_stop_is_left_behind_with_an_error_that_shows_where_it_is(stuck):
     server = rillet.testing.Server().start()
     folder = Path(server._folder)
     stuck(server)
@@ -139,9 +135,8 @@ def test_a_thread_that_does_not_stop_is_left_behind_with_an_error_that_shows_whe
 
 
 @pytest.mark.parametrize("transport", ["memory", "tcp"])
-def test_a_hanging_server_is_named_by_old_and_new_connections(transport, monkeypatch, stuck):
+def test_a_hanging_server_is_named_by_old_and_new_connections(transport, stuck):
     with rillet.testing.Server(transport=transport) as server:
-        monkeypatch.setattr("rillet.testing.control.CONTROL_SECONDS", 0.1)
         server._control._socket.settimeout(0.1)
         stuck(server)
         try:
@@ -154,7 +149,7 @@ def test_a_hanging_server_is_named_by_old_and_new_connections(transport, monkeyp
             stuck.free()
 
 
-def test_a_server_that_does_not_answer_shows_where_its_thread_is(impatient, stuck):
+def test_a_server_that_does_not_answer_shows_where_its_thread_is(stuck):
     with rillet.testing.Cluster(shards=1) as cluster:
         stuck(cluster.nodes[0])
         with pytest.raises(
@@ -164,17 +159,16 @@ def test_a_server_that_does_not_answer_shows_where_its_thread_is(impatient, stuc
         stuck.free()
 
 
-def test_a_node_that_does_not_stop_keeps_no_other_from_stopping(impatient, stuck):
+def test_a_node_that_does_not_stop_keeps_no_other_from_stopping(stuck):
     cluster = rillet.testing.Cluster(shards=3).start()
-    stuck(cluster.nodes[1])
+    stuck(cluster.nodes[1], patience=0.5)  # the others may take a moment
     with pytest.raises(rillet.testing.StopError, match=str(cluster.nodes[1].port)):
         cluster.stop_all()
     assert not any(node.running for node in cluster.nodes)
 
 
-def test_a_thread_that_is_never_ready_is_a_bad_start(impatient, monkeypatch):
+def test_a_thread_that_is_never_ready_is_a_bad_start(monkeypatch):
     monkeypatch.setattr("rillet.testing.server.START_SECONDS", 0)
-    monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 60)
     arrive = rillet.testing.Server._arrive
 
     def late(self, server, ready):
