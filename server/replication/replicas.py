@@ -351,6 +351,8 @@ class Replicas:
         if not self.connected:
             self.without_replicas_since = self.server.loop.time()
             self._pending.clear()
+        if self.transfer is not None:
+            self.transfer.note_lost()
         self.count_good()
 
     def disconnect_all(self) -> None:

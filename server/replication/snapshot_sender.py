@@ -23,6 +23,7 @@ from .replica import Replica
 from .replicas import Replicas
 
 _CHUNK: Final = 1 << 18
+_GIVEN_UP: Final = "The snapshot is given up: no replica is left that wants it"
 
 
 def _nothing(_fd: int) -> None:
@@ -135,7 +136,7 @@ class SnapshotSender:
             for replica in self._present:
                 await replica.drain()
             if not self._present:
-                self.server.log.warning("The snapshot is given up: no replica is left that wants it")
+                self.server.log.warning(_GIVEN_UP)
                 return
         await self._is_written()
         self._to_all(mark)
@@ -199,6 +200,15 @@ class SnapshotSender:
             os.close(pipe)
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+    def note_lost(self) -> None:
+        """Give up after the last recipient has left, so that the next PSYNC need not wait for the end of the writer."""
+        if self._task is None or any(each.connection in self.replicas.connected for each in self.recipients):
+            return
+        self.server.log.warning(_GIVEN_UP)
+        self._task.cancel()
+        self._end()
+        self.replicas.transfer_is_over()
 
     def abort(self) -> None:
         """Stop writing and sending the snapshot, because the server stops."""

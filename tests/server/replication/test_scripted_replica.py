@@ -1,5 +1,7 @@
 """What a master says to its replica, byte for byte: the replica is played by the test."""
 
+from pathlib import Path
+
 import pytest
 from support.deployments.replication import call, info, pause
 from support.live import LiveServer
@@ -340,6 +342,38 @@ def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master
     assert b"late" not in file
     slow.send("REPLCONF", "ACK", 0)
     assert slow.expect("select", "set") == [b"set", b"late", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "diskless"), [("rillet", "yes"), ("rillet", "no"), ("redis7", "no"), ("redis810", "no")]
+)
+def test_a_snapshot_that_no_replica_is_left_for_holds_the_next_replica_up_no_longer(
+    started, connect, kind, diskless
+):
+    master = started(kind, "--repl-diskless-sync", diskless, "--rdb-key-save-delay", 600_000_000)
+    call(master, "SET", "k", "v")
+    leaving = connect(master, "eof", "psync2")
+    leaving.send("PSYNC", "?", "-1")
+    assert leaving.line().startswith(b"+FULLRESYNC ")
+    children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
+    until(children.read_text)
+    leaving.close()
+    until(lambda: info(master, "connected_slaves") == "0")
+    until(lambda: not children.read_text())
+    call(master, "CONFIG", "SET", "rdb-key-save-delay", 0)
+    assert connect(master, "eof", "psync2").full_sync()[2].startswith(b"REDIS")
+
+
+def test_a_snapshot_goes_on_while_one_of_its_replicas_is_left(started, connect):
+    master = started("rillet", "--repl-diskless-sync-delay", 3600)
+    replicas = [connect(master, "eof", "psync2") for _ in range(2)]
+    replicas[0].send("PSYNC", "?", "-1")
+    until(lambda: b"state=wait_bgsave" in call(master, "INFO", "replication"))
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
+    replicas[1].send("PSYNC", "?", "-1")
+    assert replicas[0].line() == replicas[1].line()
+    replicas[0].close()
+    assert replicas[1].payload().startswith(b"REDIS")
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis810"])
