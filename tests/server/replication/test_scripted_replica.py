@@ -344,13 +344,9 @@ def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master
     assert slow.expect("select", "set") == [b"set", b"late", b"1"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "diskless"), [("rillet", "yes"), ("rillet", "no"), ("redis7", "no"), ("redis810", "no")]
-)
-def test_a_snapshot_that_no_replica_is_left_for_holds_the_next_replica_up_no_longer(
-    started, connect, kind, diskless
-):
-    master = started(kind, "--repl-diskless-sync", diskless, "--rdb-key-save-delay", 600_000_000)
+@pytest.mark.parametrize("kind", ["rillet", "redis7", "redis810"])
+def test_a_snapshot_that_no_replica_is_left_for_holds_the_next_replica_up_no_longer(started, connect, kind):
+    master = started(kind, "--repl-diskless-sync", "no", "--rdb-key-save-delay", 600_000_000)
     call(master, "SET", "k", "v")
     leaving = connect(master, "eof", "psync2")
     leaving.send("PSYNC", "?", "-1")
