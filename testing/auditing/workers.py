@@ -73,6 +73,8 @@ class ProcessWorker(Worker):
             "CONSUMER": name, "NAME": name, "HOSTNAME": name, "PYTHONUNBUFFERED": "1",
         }  # fmt: skip
         given = {key: _filled(value, values) for key, value in environment.items()}
+        if HAS_GROUPS:
+            REAPER.start()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the caller's own command
                 [_filled(word, values) for word in command],
